@@ -38,7 +38,7 @@ RAILYARD_HOST_DEVICE inline PhiloxBlock philox4x32(std::uint32_t c0, std::uint32
 
 // 32 random bits to a uniform number in (0, 1), never an end point.
 RAILYARD_HOST_DEVICE inline float uniform_open(std::uint32_t bits) {
-  return (static_cast<float>(bits >> 8) + 0.5F) * (1.0F / 16777216.0F);
+  return (static_cast<float>(bits >> 9) + 0.5F) * (1.0F / 8388608.0F);
 }
 
 // Finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): mixes numbers into keys.

@@ -1,0 +1,247 @@
+// Memory and steps of the pipeline executor.
+#include "runtime/train/executor.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace railyard {
+namespace {
+
+bool is_saved(const BufferSpec& buffer) { return buffer.lifetime == Lifetime::kSaved || buffer.lifetime == Lifetime::kSavedForWeight; }
+
+// Bytes of a layer's shared buffers of one pass, laid out one after the other.
+std::size_t shared_bytes(const LayerInventory& inventory, Lifetime lifetime) {
+  std::size_t bytes = 0;
+  for (const BufferSpec& buffer : inventory.buffers)
+    if (buffer.lifetime == lifetime) bytes += ArenaPlan::round(buffer.bytes());
+  return bytes;
+}
+
+// Rotation frequencies (Su et al. 2021), scaled as Llama 3.1 does ("llama3") or linearly.
+std::vector<double> rope_frequencies(const ModelSpec& model) {
+  const std::int64_t half = model.rope_dims() / 2;
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < half; ++i) {
+    double frequency = std::pow(model.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
+    if (model.rope_scaling && model.rope_scaling->type == "linear") frequency /= model.rope_scaling->factor;
+    if (model.rope_scaling && model.rope_scaling->type == "llama3") {
+      const RopeScaling& scaling = *model.rope_scaling;
+      const double wavelength = 2.0 * std::numbers::pi / frequency, old = static_cast<double>(scaling.original_max_positions);
+      const double low = old / scaling.low_freq_factor, high = old / scaling.high_freq_factor;
+      if (wavelength > low) {
+        frequency /= scaling.factor;
+      } else if (wavelength > high) {
+        const double smooth = (old / wavelength - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+        frequency = (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
+      }
+    }
+    frequencies.push_back(frequency);
+  }
+  return frequencies;
+}
+
+}  // namespace
+
+Executor::Executor(RankModel& model, const ParallelGroups& groups, Schedule schedule)
+    : model_(model), groups_(groups), schedule_(std::move(schedule)) {}
+
+bool Executor::has_input(int chunk) const { return schedule_.virtual_stage(groups_.at.pp, chunk) > 0; }
+bool Executor::has_output(int chunk) const {
+  return schedule_.virtual_stage(groups_.at.pp, chunk) + 1 < static_cast<int>(schedule_.pieces.size());
+}
+Schedule::Piece Executor::neighbour(int chunk, int delta) const {
+  return schedule_.pieces[static_cast<size_t>(schedule_.virtual_stage(groups_.at.pp, chunk) + delta)];
+}
+int Executor::first_layer(int chunk) const {
+  int first = 0;
+  for (int c = 0; c < chunk; ++c) first += static_cast<int>(model_.chunks[static_cast<size_t>(c)].size());
+  return first;
+}
+
+void Executor::plan(ArenaPlan& plan) {
+  const ModelShape& shape = model_.shape;
+  const Shape residual{shape.local_tokens(), shape.spec.hidden};
+  for (int chunk = 0; chunk < schedule_.chunks; ++chunk) {
+    auto& plans = slot_plans_.emplace_back();
+    const int count = schedule_.in_flight(groups_.at.pp, chunk);
+    for (int s = 0; s < count; ++s) {
+      SlotPlan& slot = plans.emplace_back();
+      const std::string label = fmt::format("chunk {} slot {} ", chunk, s);
+      if (has_input(chunk)) slot.input = plan.add(label + "input", MemoryKind::kActivations, shape.dtype, residual);
+      for (const auto& layer : model_.chunks[static_cast<size_t>(chunk)]) {
+        const bool head = layer->name() == "output";
+        slot.outputs.push_back(head ? ArenaSlot{} : plan.add(label + layer->name() + ".output", MemoryKind::kActivations, shape.dtype, residual));
+        auto& saved = slot.saved.emplace_back();
+        for (const BufferSpec& buffer : layer->inventory().buffers)
+          saved.push_back(is_saved(buffer) ? plan.add(label + buffer.name, MemoryKind::kActivations, buffer.dtype, buffer.shape) : ArenaSlot{});
+      }
+    }
+  }
+  for (const auto& chunk : model_.chunks)
+    for (const auto& layer : chunk)
+      shared_bytes_ = std::max({shared_bytes_, shared_bytes(layer->inventory(), Lifetime::kForward),
+                                shared_bytes(layer->inventory(), Lifetime::kBackward)});
+  shared_slot_ = plan.add_shared("temporaries of one layer", MemoryKind::kActivations, shared_bytes_);
+  const bool alone = schedule_.pieces.size() == 1;
+  for (int i = 0; i < 4; ++i)
+    if (i < 2 || !alone)
+      grad_slots_[i] = plan.add(i < 2 ? "residual gradient" : "residual gradient in transit", MemoryKind::kActivations, shape.dtype, residual);
+  if (shape.spec.position == "rope")
+    for (ArenaSlot& slot : rope_slots_)
+      slot = plan.add("rotary table", MemoryKind::kOther, DType::kFloat32, Shape{shape.spec.max_positions, shape.spec.rope_dims() / 2});
+}
+
+void Executor::take(const Arena& arena, Backend& backend) {
+  backend_ = &backend;
+  const Tensor shared = arena.tensor(shared_slot_);
+  for (int chunk = 0; chunk < schedule_.chunks; ++chunk) {
+    auto& slots = slots_.emplace_back();
+    for (const SlotPlan& plan : slot_plans_[static_cast<size_t>(chunk)]) {
+      Slot& slot = slots.emplace_back();
+      if (has_input(chunk)) slot.input = arena.tensor(plan.input);
+      const auto& layers = model_.chunks[static_cast<size_t>(chunk)];
+      for (size_t i = 0; i < layers.size(); ++i) {
+        slot.outputs.push_back(layers[i]->name() == "output" ? Tensor{} : arena.tensor(plan.outputs[i]));
+        LayerBuffers& buffers = slot.buffers.emplace_back();
+        std::size_t offset[2] = {0, 0};  // of forward and backward temporaries, which share the room
+        for (size_t b = 0; b < plan.saved[i].size(); ++b) {
+          const BufferSpec& spec = layers[i]->inventory().buffers[b];
+          if (is_saved(spec)) {
+            buffers.push_back(arena.tensor(plan.saved[i][b]));
+            continue;
+          }
+          std::size_t& at = offset[spec.lifetime == Lifetime::kBackward];
+          buffers.push_back({shared.as<std::byte>() + at, spec.dtype, spec.shape});
+          at += ArenaPlan::round(spec.bytes());
+        }
+        RAILYARD_CHECK(std::max(offset[0], offset[1]) <= shared_bytes_);
+      }
+    }
+  }
+  const bool alone = schedule_.pieces.size() == 1;
+  for (int i = 0; i < 2; ++i) grad_ping_[i] = arena.tensor(grad_slots_[i]);
+  if (!alone) {
+    grad_received_ = arena.tensor(grad_slots_[2]);
+    grad_sent_ = arena.tensor(grad_slots_[3]);
+  }
+  if (model_.shape.spec.position == "rope") {
+    const auto frequencies = rope_frequencies(model_.shape.spec);
+    std::vector<float> cosine, sine;
+    for (std::int64_t position = 0; position < model_.shape.spec.max_positions; ++position) {
+      for (const double frequency : frequencies) {
+        cosine.push_back(static_cast<float>(std::cos(static_cast<double>(position) * frequency)));
+        sine.push_back(static_cast<float>(std::sin(static_cast<double>(position) * frequency)));
+      }
+    }
+    rope_cosine_ = arena.tensor(rope_slots_[0]);
+    rope_sine_ = arena.tensor(rope_slots_[1]);
+    backend.copy_from_host(std::as_bytes(std::span(cosine)), rope_cosine_);
+    backend.copy_from_host(std::as_bytes(std::span(sine)), rope_sine_);
+  }
+}
+
+Executor::Slot& Executor::slot_of(int chunk, int microbatch) {
+  auto& slots = slots_[static_cast<size_t>(chunk)];
+  return slots[static_cast<size_t>(microbatch) % slots.size()];
+}
+
+StepContext Executor::context(const Pass& pass, int microbatch) const {
+  return {.backend = *backend_,
+          .tp = *groups_.tp,
+          .microbatch = pass.microbatches[static_cast<size_t>(microbatch)],
+          .rope_cosine = rope_cosine_,
+          .rope_sine = rope_sine_,
+          .loss = pass.loss,
+          .gradient_factor = pass.gradient_factor,
+          .training = pass.training};
+}
+
+void Executor::forward(const Pass& pass, const ScheduleRow& row) {
+  Slot& slot = slot_of(row.chunk, row.microbatch);
+  const auto& layers = model_.chunks[static_cast<size_t>(row.chunk)];
+  const StepContext step = context(pass, row.microbatch);
+  Tensor x;
+  if (has_input(row.chunk)) {
+    const Schedule::Piece from = neighbour(row.chunk, -1);
+    x = slot.input;
+    if (from.stage == groups_.at.pp) {
+      backend_->copy(slot_of(from.chunk, row.microbatch).outputs.back(), x);
+    } else {
+      groups_.pipeline_forward->receive(x, from.stage).wait();
+    }
+  }
+  slot.sending.wait();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (pass.events.before_layer) pass.events.before_layer(first_layer(row.chunk) + static_cast<int>(i));
+    layers[i]->forward(step, x, slot.outputs[i], slot.buffers[i]);
+    x = slot.outputs[i];
+  }
+  if (has_output(row.chunk)) {
+    const Schedule::Piece to = neighbour(row.chunk, 1);
+    if (to.stage != groups_.at.pp) slot.sending = groups_.pipeline_forward->send(x, to.stage);
+  }
+}
+
+void Executor::backward(const Pass& pass, const ScheduleRow& row, BackwardPart part) {
+  Slot& slot = slot_of(row.chunk, row.microbatch);
+  const auto& layers = model_.chunks[static_cast<size_t>(row.chunk)];
+  const StepContext step = context(pass, row.microbatch);
+  Tensor grad;
+  if (has_output(row.chunk)) {
+    const Schedule::Piece from = neighbour(row.chunk, 1);
+    if (from.stage == groups_.at.pp) {
+      grad = grad_sent_;  // left there by the chunk that follows, a row ago
+    } else {
+      grad = grad_received_;
+      groups_.pipeline_backward->receive(grad, from.stage).wait();
+    }
+  }
+  const bool last_microbatch = row.microbatch + 1 == static_cast<int>(pass.microbatches.size());
+  for (size_t i = layers.size(); i-- > 0;) {
+    const Tensor input = i > 0 ? slot.outputs[i - 1] : slot.input;
+    Tensor grad_input;
+    if (i > 0) {
+      grad_input = grad_ping_[grad.data == grad_ping_[0].data ? 1 : 0];
+    } else if (has_input(row.chunk)) {
+      grad_sending_.wait();
+      grad_input = grad_sent_;
+    }
+    if (pass.events.before_layer) pass.events.before_layer(first_layer(row.chunk) + static_cast<int>(i));
+    layers[i]->backward(step, input, grad, grad_input, slot.buffers[i], part);
+    if (last_microbatch && pass.events.gradients_complete) pass.events.gradients_complete(first_layer(row.chunk) + static_cast<int>(i));
+    grad = grad_input;
+  }
+  if (has_input(row.chunk)) {
+    const Schedule::Piece to = neighbour(row.chunk, -1);
+    if (to.stage != groups_.at.pp) grad_sending_ = groups_.pipeline_backward->send(grad_sent_, to.stage);
+  }
+}
+
+void Executor::run(const Pass& pass, const Schedule& schedule) {
+  for (const ScheduleRow& row : schedule.rows[static_cast<size_t>(groups_.at.pp)]) {
+    switch (row.operation) {
+      case PipelineOperation::kForward: forward(pass, row); break;
+      case PipelineOperation::kBackward: backward(pass, row, BackwardPart::kBoth); break;
+      case PipelineOperation::kBackwardInput:
+      case PipelineOperation::kBackwardWeight:
+        throw UsageError("parallel.schedule: {} separates input and weight gradients: not built yet", schedule.name);
+    }
+  }
+  for (auto& slots : slots_)
+    for (Slot& slot : slots) slot.sending.wait();
+  grad_sending_.wait();
+}
+
+void Executor::train_step(const std::vector<Microbatch>& microbatches, const Tensor& loss, float gradient_factor,
+                          const ExecutorEvents& events) {
+  RAILYARD_CHECK(static_cast<int>(microbatches.size()) == schedule_.microbatches);
+  run({microbatches, loss, gradient_factor, true, events}, schedule_);
+}
+
+void Executor::evaluate(const std::vector<Microbatch>& microbatches, const Tensor& loss, const ExecutorEvents& events) {
+  const Schedule forward_only = schedule_forward_only(schedule_.stages, schedule_.chunks, static_cast<int>(microbatches.size()));
+  run({microbatches, loss, 0.0F, false, events}, forward_only);
+}
+
+}  // namespace railyard

@@ -1,0 +1,80 @@
+// Runs a schedule's rows for one rank: receives, layers, sends. All its memory is planned before the first step.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "runtime/model/rank_model.hpp"
+#include "runtime/parallel/groups.hpp"
+#include "runtime/tensor/arena.hpp"
+
+namespace railyard {
+
+// Called while a step runs; positions count this rank's layers over all chunks.
+struct ExecutorEvents {
+  std::function<void(int layer)> before_layer;         // its parameters are about to be used
+  std::function<void(int layer)> gradients_complete;   // its last backward of the step is over
+};
+
+class Executor {
+ public:
+  // `schedule` is the training schedule; evaluation runs forward-only schedules over the same memory.
+  Executor(RankModel& model, const ParallelGroups& groups, Schedule schedule);
+
+  void plan(ArenaPlan& plan);
+  void take(const Arena& arena, Backend& backend);
+
+  // Runs this rank's rows. `microbatches` holds one entry per microbatch of the schedule. Losses are added to `loss` [1]
+  // fp64 on the last stage. `gradient_factor` multiplies the gradient of the loss sum.
+  void train_step(const std::vector<Microbatch>& microbatches, const Tensor& loss, float gradient_factor, const ExecutorEvents& events);
+  // Forward alone over microbatches.size() microbatches.
+  void evaluate(const std::vector<Microbatch>& microbatches, const Tensor& loss, const ExecutorEvents& events);
+
+  [[nodiscard]] const Schedule& schedule() const { return schedule_; }
+
+ private:
+  // Tensors of one microbatch in flight through one chunk.
+  struct Slot {
+    Tensor input;                       // of the chunk; undefined where the embedding is
+    std::vector<Tensor> outputs;        // of each layer; undefined for the head
+    std::vector<LayerBuffers> buffers;  // of each layer
+    Handle sending;                     // the last output, on its way to the next stage
+  };
+  struct SlotPlan {
+    ArenaSlot input;
+    std::vector<ArenaSlot> outputs;
+    std::vector<std::vector<ArenaSlot>> saved;  // by layer and buffer; shared ones are not in it
+  };
+  struct Pass {
+    const std::vector<Microbatch>& microbatches;
+    Tensor loss;
+    float gradient_factor;
+    bool training;
+    const ExecutorEvents& events;
+  };
+  void forward(const Pass& pass, const ScheduleRow& row);
+  void backward(const Pass& pass, const ScheduleRow& row, BackwardPart part);
+  void run(const Pass& pass, const Schedule& schedule);
+  [[nodiscard]] StepContext context(const Pass& pass, int microbatch) const;
+  [[nodiscard]] Slot& slot_of(int chunk, int microbatch);
+  [[nodiscard]] int first_layer(int chunk) const;
+  [[nodiscard]] bool has_input(int chunk) const;
+  [[nodiscard]] bool has_output(int chunk) const;
+  // The piece `delta` away from this rank's chunk, and the group that leads there.
+  [[nodiscard]] Schedule::Piece neighbour(int chunk, int delta) const;
+
+  RankModel& model_;
+  const ParallelGroups& groups_;
+  Schedule schedule_;
+  Backend* backend_ = nullptr;
+
+  std::vector<std::vector<SlotPlan>> slot_plans_;  // [chunk][slot]
+  std::vector<std::vector<Slot>> slots_;
+  ArenaSlot shared_slot_, grad_slots_[4], rope_slots_[2];
+  std::size_t shared_bytes_ = 0;
+  Tensor grad_received_, grad_ping_[2], grad_sent_;
+  Handle grad_sending_;
+  Tensor rope_cosine_, rope_sine_;
+};
+
+}  // namespace railyard

@@ -77,9 +77,9 @@ class Field {
     if (text.size() != 8 || error != std::errc() || end != text.data() + 8) fail("expected 8 hexadecimal digits");
     return value;
   }
-  [[nodiscard]] Shape shape() const {
+  [[nodiscard]] Extents shape() const {
     if (!json_.is_array()) fail("expected a list");
-    Shape out;
+    Extents out;
     for (const Json& item : json_) out.push_back(Field(item, path_, source_).integer());
     return out;
   }
@@ -275,7 +275,7 @@ std::uint64_t Manifest::tensor_bytes() const {
   return total;
 }
 
-std::string chunk_name(const std::string& tensor, const Shape& offset) {
+std::string chunk_name(const std::string& tensor, const Extents& offset) {
   return fmt::format("{}@{}", tensor, fmt::join(offset, ","));
 }
 

@@ -46,7 +46,7 @@ struct ManifestChunk {
 
 struct ManifestTensor {
   DType dtype = DType::kFloat32;
-  Shape shape;
+  Extents shape;
   std::vector<ManifestChunk> chunks;
 };
 
@@ -79,6 +79,6 @@ struct Manifest {
 };
 
 // The name of a chunk in its safetensors file: "layers.0.mlp.up.weight@0,128".
-[[nodiscard]] std::string chunk_name(const std::string& tensor, const Shape& offset);
+[[nodiscard]] std::string chunk_name(const std::string& tensor, const Extents& offset);
 
 }  // namespace railyard

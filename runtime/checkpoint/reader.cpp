@@ -34,7 +34,7 @@ std::vector<Run> runs_of(const Rectangle& common, const Rectangle& chunk, const 
   const std::size_t axes = common.shape.size();
   const auto element = static_cast<std::int64_t>(dtype_size(out.dtype));
   // Strides of the chunk in elements, of the destination in bytes.
-  Shape from(axes, 1), to(axes, element);
+  Extents from(axes, 1), to(axes, element);
   for (std::size_t axis = axes; axis-- > 1;) {
     from[axis - 1] = from[axis] * chunk.shape[axis];
     to[axis - 1] = to[axis] * wanted.shape[axis];
@@ -49,7 +49,7 @@ std::vector<Run> runs_of(const Rectangle& common, const Rectangle& chunk, const 
   for (std::size_t axis = 0; axis < outer; ++axis) count *= common.shape[axis];
   std::vector<Run> runs;
   runs.reserve(static_cast<std::size_t>(count));
-  Shape index(axes, 0);
+  Extents index(axes, 0);
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t source = 0, destination = 0;
     for (std::size_t axis = 0; axis < axes; ++axis) {

@@ -13,7 +13,7 @@ namespace railyard {
 namespace {
 
 // decompose_range below a fixed index prefix; `axis` is the first free one.
-void decompose(const Shape& shape, Shape& prefix, std::int64_t begin, std::int64_t end, std::vector<Rectangle>& out) {
+void decompose(const Extents& shape, Extents& prefix, std::int64_t begin, std::int64_t end, std::vector<Rectangle>& out) {
   const std::size_t axis = prefix.size();
   const auto emit = [&](std::int64_t first, std::int64_t count) {
     Rectangle rectangle;
@@ -48,22 +48,22 @@ void decompose(const Shape& shape, Shape& prefix, std::int64_t begin, std::int64
 
 }  // namespace
 
-std::optional<std::int64_t> checked_volume(const Shape& shape) {
+std::optional<std::int64_t> checked_volume(const Extents& shape) {
   std::int64_t product = 1;
   for (const std::int64_t extent : shape)
     if (extent < 0 || __builtin_mul_overflow(product, extent, &product)) return std::nullopt;
   return product;
 }
 
-std::int64_t volume(const Shape& shape) {
+std::int64_t volume(const Extents& shape) {
   const auto product = checked_volume(shape);
   RAILYARD_CHECK(product.has_value(), "shape {}", shape_text(shape));
   return *product;
 }
 
-std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(const Extents& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-bool lies_inside(const Rectangle& rectangle, const Shape& global) {
+bool lies_inside(const Rectangle& rectangle, const Extents& global) {
   if (rectangle.offset.size() != global.size() || rectangle.shape.size() != global.size()) return false;
   for (std::size_t axis = 0; axis < global.size(); ++axis) {
     if (rectangle.offset[axis] < 0 || rectangle.shape[axis] < 0 || rectangle.offset[axis] > global[axis]) return false;
@@ -84,18 +84,18 @@ std::optional<Rectangle> intersect(const Rectangle& left, const Rectangle& right
   return common;
 }
 
-std::vector<Rectangle> decompose_range(const Shape& shape, std::int64_t begin, std::int64_t end) {
+std::vector<Rectangle> decompose_range(const Extents& shape, std::int64_t begin, std::int64_t end) {
   RAILYARD_CHECK(0 <= begin && begin <= end && end <= volume(shape), "range [{}, {}) of {}", begin, end,
                  shape_text(shape));
   if (begin == end) return {};
   if (shape.empty()) return {Rectangle{}};
   std::vector<Rectangle> out;
-  Shape prefix;
+  Extents prefix;
   decompose(shape, prefix, begin, end, out);
   return out;
 }
 
-std::optional<std::string> coverage_fault(const Shape& global, const std::vector<Rectangle>& rectangles,
+std::optional<std::string> coverage_fault(const Extents& global, const std::vector<Rectangle>& rectangles,
                                           std::pair<std::size_t, std::size_t>* overlap) {
   const std::int64_t total = volume(global);
   std::int64_t covered = 0;

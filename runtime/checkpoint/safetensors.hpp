@@ -22,7 +22,7 @@ namespace railyard {
 struct TensorEntry {
   std::string name;
   std::string dtype;
-  Shape shape;
+  Extents shape;
   std::uint64_t begin = 0;  // bytes, from the start of the data section
   std::uint64_t end = 0;
 

@@ -22,7 +22,7 @@ namespace railyard {
 struct Chunk {
   std::string name;
   DType dtype = DType::kFloat32;
-  Shape global_shape;
+  Extents global_shape;
   Rectangle where;
   const void* data = nullptr;
   std::int64_t row_stride = 0;
@@ -64,7 +64,7 @@ class CheckpointWriter {
   struct Staged {
     std::string tensor;
     DType dtype;
-    Shape global_shape;
+    Extents global_shape;
     Rectangle where;
     std::size_t begin, bytes;  // in the staging buffer
     std::uint32_t crc32c;

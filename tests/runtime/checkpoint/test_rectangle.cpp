@@ -8,7 +8,7 @@ namespace railyard {
 namespace {
 
 // The flat indices of a rectangle's elements, in row-major order.
-std::vector<std::int64_t> flat_indices(const Shape& shape, const Rectangle& rectangle) {
+std::vector<std::int64_t> flat_indices(const Extents& shape, const Rectangle& rectangle) {
   std::vector<std::int64_t> out = {0};
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     std::vector<std::int64_t> next;
@@ -21,7 +21,7 @@ std::vector<std::int64_t> flat_indices(const Shape& shape, const Rectangle& rect
 }
 
 TEST(Rectangle, EveryRangeOfSmallTensors) {
-  for (const Shape& shape : std::vector<Shape>{{}, {7}, {3, 4}, {1, 5}, {5, 1}, {2, 3, 4}, {3, 1, 4}, {2, 2, 2, 3}}) {
+  for (const Extents& shape : std::vector<Extents>{{}, {7}, {3, 4}, {1, 5}, {5, 1}, {2, 3, 4}, {3, 1, 4}, {2, 2, 2, 3}}) {
     const std::int64_t total = volume(shape);
     const std::size_t limit = shape.empty() ? 1 : 2 * shape.size() - 1;
     for (std::int64_t begin = 0; begin <= total; ++begin) {

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 // A logical tensor with recognisable values.
-std::vector<float> whole(const Shape& shape, float start) {
+std::vector<float> whole(const Extents& shape, float start) {
   std::vector<float> out(static_cast<std::size_t>(volume(shape)));
   std::iota(out.begin(), out.end(), start);
   return out;
@@ -24,7 +24,7 @@ std::vector<float> whole(const Shape& shape, float start) {
 
 struct Logical {
   const char* name;
-  Shape shape;
+  Extents shape;
   int split_axis;  // -1: replicated
 };
 
@@ -42,7 +42,7 @@ std::pair<std::int64_t, std::int64_t> part_of(std::int64_t extent, int part, int
 
 // The rectangle of a tensor-parallel rank.
 Rectangle tp_part(const Logical& tensor, int tp_rank, int tp) {
-  Rectangle part{Shape(tensor.shape.size(), 0), tensor.shape};
+  Rectangle part{Extents(tensor.shape.size(), 0), tensor.shape};
   if (tensor.split_axis < 0) return part;
   const auto axis = static_cast<std::size_t>(tensor.split_axis);
   const auto [begin, end] = part_of(tensor.shape[axis], tp_rank, tp);
@@ -52,10 +52,10 @@ Rectangle tp_part(const Logical& tensor, int tp_rank, int tp) {
 }
 
 // Copies a rectangle of a packed tensor of at most three axes.
-std::vector<float> cut(const std::vector<float>& all, const Shape& shape, const Rectangle& part) {
+std::vector<float> cut(const std::vector<float>& all, const Extents& shape, const Rectangle& part) {
   std::vector<float> out;
   const std::size_t axes = shape.size();
-  const auto extent = [&](const Shape& s, std::size_t axis) { return axis < 3 - axes ? 1 : s[axis - (3 - axes)]; };
+  const auto extent = [&](const Extents& s, std::size_t axis) { return axis < 3 - axes ? 1 : s[axis - (3 - axes)]; };
   const auto offset = [&](std::size_t axis) { return axis < 3 - axes ? 0 : part.offset[axis - (3 - axes)]; };
   for (std::int64_t i = 0; i < extent(part.shape, 0); ++i)
     for (std::int64_t j = 0; j < extent(part.shape, 1); ++j)
@@ -154,7 +154,7 @@ TEST(Resharding, EveryLayoutReadsEveryOther) {
 
 TEST(Resharding, ReadsOnlyTheBytesItNeeds) {
   const test::ScratchFolder folder;
-  const Shape shape = {512, 16384};  // 32 MiB: rows of 64 KiB
+  const Extents shape = {512, 16384};  // 32 MiB: rows of 64 KiB
   const std::vector<float> data(static_cast<std::size_t>(volume(shape)), 1.0F);
   SingleProcess alone;
   CheckpointWriter writer(alone, folder / "ckpt", {});

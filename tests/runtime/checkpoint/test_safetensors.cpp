@@ -39,8 +39,8 @@ TEST(Safetensors, AcceptsWhatTheFormatAllows) {
   EXPECT_TRUE(parse("{}", 0).tensors().empty());
   EXPECT_TRUE(parse("  {} \n\t ", 0).tensors().empty());
   EXPECT_EQ(parse(R"({"__metadata__":{"framework":"pt"}})", 0).metadata().at("framework"), "pt");
-  EXPECT_EQ(parse(one("I32", "[2,2]", "[0,16]"), 16).find("t")->shape, (Shape{2, 2}));
-  EXPECT_EQ(parse(one("I32", "[]", "[0,4]"), 4).find("t")->shape, Shape{});
+  EXPECT_EQ(parse(one("I32", "[2,2]", "[0,16]"), 16).find("t")->shape, (Extents{2, 2}));
+  EXPECT_EQ(parse(one("I32", "[]", "[0,4]"), 4).find("t")->shape, Extents{});
   EXPECT_EQ(parse(one("I32", "[2,0]", "[0,0]"), 0).find("t")->bytes(), 0U);
   EXPECT_EQ(parse(one("F4", "[4]", "[0,2]"), 2).find("t")->dtype, "F4");
   // Names in another order than the bytes, empty tensors between, any name.

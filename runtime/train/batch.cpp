@@ -1,0 +1,89 @@
+// Reads samples on the host, one batch ahead, and uploads them.
+#include "runtime/train/batch.hpp"
+
+namespace railyard {
+
+BatchFeeder::BatchFeeder(const ModelShape& shape, int microbatches, int replica, int replicas)
+    : shape_(shape), microbatches_(microbatches), replica_(replica), replicas_(replicas) {}
+
+void BatchFeeder::plan(ArenaPlan& plan) {
+  const Shape all{microbatches_ * shape_.tokens()};
+  ids_slot_ = plan.add("token ids", MemoryKind::kOther, DType::kInt32, all);
+  labels_slot_ = plan.add("labels", MemoryKind::kOther, DType::kInt32, all);
+  positions_slot_ = plan.add("positions", MemoryKind::kOther, DType::kInt32, all);
+  weights_slot_ = plan.add("loss weights", MemoryKind::kOther, DType::kFloat32, all);
+  samples_slot_ = plan.add("sample numbers", MemoryKind::kOther, DType::kInt64, all);
+}
+
+void BatchFeeder::take(const Arena& arena, Backend& backend) {
+  backend_ = &backend;
+  ids_ = arena.tensor(ids_slot_);
+  labels_ = arena.tensor(labels_slot_);
+  positions_ = arena.tensor(positions_slot_);
+  weights_ = arena.tensor(weights_slot_);
+  samples_ = arena.tensor(samples_slot_);
+  const std::int64_t n = shape_.tokens();
+  for (int m = 0; m < microbatches_; ++m)
+    microbatch_views_.push_back({ids_.flat(m * n, n), labels_.flat(m * n, n), weights_.flat(m * n, n), positions_.flat(m * n, n),
+                                 samples_.flat(m * n, n)});
+}
+
+std::int64_t BatchFeeder::sample_of(std::int64_t first, int microbatch, std::int64_t j) const {
+  return first + (static_cast<std::int64_t>(microbatch) * replicas_ + replica_) * shape_.micro_batch + j;
+}
+
+std::vector<std::int64_t> BatchFeeder::samples(int index) const {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t j = 0; j < shape_.micro_batch; ++j) numbers.push_back(sample_of(loaded_first_, index, j));
+  return numbers;
+}
+
+BatchFeeder::HostBatch BatchFeeder::read(const data::Dataset& dataset, std::int64_t first) const {
+  const auto length = static_cast<size_t>(shape_.spec.seq_length);
+  const size_t total = static_cast<size_t>(microbatches_ * shape_.tokens());
+  HostBatch batch{.first = first, .dataset = &dataset};
+  batch.ids.resize(total);
+  batch.labels.resize(total);
+  batch.positions.resize(total);
+  batch.weights.resize(total);
+  batch.sample_ids.resize(total);
+  for (int m = 0; m < microbatches_; ++m) {
+    for (std::int64_t j = 0; j < shape_.micro_batch; ++j) {
+      const std::int64_t sample = sample_of(first, m, j);
+      const size_t at = static_cast<size_t>(m * shape_.tokens()) + static_cast<size_t>(j) * length;
+      dataset.read(sample, {.tokens = std::span(batch.ids).subspan(at, length),
+                            .labels = std::span(batch.labels).subspan(at, length),
+                            .loss_mask = std::span(batch.weights).subspan(at, length),
+                            .positions = std::span(batch.positions).subspan(at, length)});
+      std::fill_n(batch.sample_ids.begin() + static_cast<std::ptrdiff_t>(at), length, sample);
+    }
+  }
+  return batch;
+}
+
+const std::vector<Microbatch>& BatchFeeder::load(const data::Dataset& dataset, std::int64_t first) {
+  HostBatch batch;
+  if (ahead_.valid() && ahead_first_ == first && ahead_dataset_ == &dataset) {
+    batch = ahead_.get();
+  } else {
+    if (ahead_.valid()) ahead_.wait();
+    batch = read(dataset, first);
+  }
+  ahead_ = {};
+  if (const std::int64_t next = first + global_batch(); next + global_batch() <= dataset.size()) {
+    ahead_first_ = next;
+    ahead_dataset_ = &dataset;
+    ahead_ = std::async(std::launch::async, [this, &dataset, next] { return read(dataset, next); });
+  }
+  loaded_first_ = first;
+  backend_->copy_from_host(std::as_bytes(std::span(batch.ids)), ids_);
+  backend_->copy_from_host(std::as_bytes(std::span(batch.labels)), labels_);
+  backend_->copy_from_host(std::as_bytes(std::span(batch.positions)), positions_);
+  backend_->copy_from_host(std::as_bytes(std::span(batch.weights)), weights_);
+  backend_->copy_from_host(std::as_bytes(std::span(batch.sample_ids)), samples_);
+  weight_ = 0.0;
+  for (const float w : batch.weights) weight_ += w;
+  return microbatch_views_;
+}
+
+}  // namespace railyard

@@ -1,0 +1,95 @@
+// Cuts flat runs of parameters into rectangles of logical tensors, and back.
+#include "runtime/train/training_state.hpp"
+
+#include <algorithm>
+
+namespace railyard {
+namespace {
+
+// A rectangle of a logical tensor and where it lies within the run, in elements from the run's begin.
+struct LogicalPart {
+  const ParameterPiece* piece;
+  Rectangle where;
+  std::int64_t offset;
+  std::int64_t row_stride;  // elements
+};
+
+std::vector<LogicalPart> logical_parts(const ParameterRun& run) {
+  const ParameterSpec& spec = run.parameter->spec;
+  std::vector<LogicalPart> parts;
+  for (const Rectangle& local : decompose_range({spec.rows, spec.columns}, run.begin, run.begin + run.count)) {
+    for (const ParameterPiece& piece : spec.pieces) {
+      const std::int64_t first = std::max(local.offset[0], piece.local_row);
+      const std::int64_t last = std::min(local.offset[0] + local.shape[0], piece.local_row + piece.rows);
+      if (first >= last) continue;
+      LogicalPart part{.piece = &piece, .where = {}, .offset = first * spec.columns + local.offset[1] - run.begin, .row_stride = spec.columns};
+      const std::int64_t row = first - piece.local_row + piece.first_row;
+      if (piece.vector) {
+        part.where = {{row}, {last - first}};
+      } else {
+        part.where = {{row, local.offset[1] + piece.first_column}, {last - first, local.shape[1]}};
+      }
+      parts.push_back(std::move(part));
+    }
+  }
+  return parts;
+}
+
+Extents logical_extents(const ParameterPiece& piece) {
+  return piece.vector ? Extents{piece.logical_rows} : Extents{piece.logical_rows, piece.logical_columns};
+}
+
+struct Kind {
+  const char* prefix;
+  Tensor StateRun::*tensor;
+};
+constexpr Kind kKinds[] = {{"", &StateRun::master}, {"exp_avg/", &StateRun::exp_avg}, {"exp_avg_sq/", &StateRun::exp_avg_sq}};
+
+}  // namespace
+
+void save_training_state(CheckpointWriter& writer, Optimizer& optimizer, const ParallelGroups& groups, Backend& backend) {
+  std::vector<float> staging;
+  for (const StateRun& state : optimizer.state(true)) {
+    const ParameterSpec& spec = state.run.parameter->spec;
+    if (spec.tied_copy || (!spec.split_over_tp && groups.at.tp != 0)) continue;
+    for (const Kind& kind : kKinds) {
+      const Tensor& tensor = state.*kind.tensor;
+      const float* host = tensor.as<float>();
+      if (!backend.is_host_memory()) {
+        staging.resize(static_cast<size_t>(state.run.count));
+        backend.copy_to_host(tensor, std::as_writable_bytes(std::span(staging)));
+        host = staging.data();
+      }
+      for (const LogicalPart& part : logical_parts(state.run))
+        writer.add({.name = kind.prefix + part.piece->name,
+                    .dtype = DType::kFloat32,
+                    .global_shape = logical_extents(*part.piece),
+                    .where = part.where,
+                    .data = host + part.offset,
+                    .row_stride = part.row_stride * static_cast<std::int64_t>(sizeof(float))});
+    }
+  }
+}
+
+void load_training_state(CheckpointReader& reader, Optimizer& optimizer, Backend& backend, bool moments) {
+  std::vector<float> staging;
+  for (const StateRun& state : optimizer.state(false)) {
+    for (const Kind& kind : kKinds) {
+      if (!moments && kind.tensor != &StateRun::master) continue;
+      const Tensor& tensor = state.*kind.tensor;
+      staging.assign(static_cast<size_t>(state.run.count), 0.0F);
+      for (const LogicalPart& part : logical_parts(state.run)) {
+        const std::string name = kind.prefix + part.piece->name;
+        if (reader.manifest().at(name).shape != logical_extents(*part.piece))
+          throw UsageError("{}: {} has shape {}, this model needs {}", reader.folder().string(), name,
+                           shape_text(reader.manifest().at(name).shape), shape_text(logical_extents(*part.piece)));
+        reader.read(name, part.where,
+                    {staging.data() + part.offset, DType::kFloat32, part.row_stride * static_cast<std::int64_t>(sizeof(float))});
+      }
+      backend.copy_from_host(std::as_bytes(std::span(staging)), tensor);
+    }
+  }
+  optimizer.publish_parameters();
+}
+
+}  // namespace railyard

@@ -196,7 +196,8 @@ std::optional<std::int64_t> latest_valid(const fs::path& dir, Collectives& colle
     const bool valid = collectives.broadcast(faults.empty() ? "valid" : "damaged") == "valid";
     if (valid) return step;
     if (collectives.rank() == 0) {
-      for (const std::string& fault : faults) report(fmt::format("checkpoint of step {} rejected: {}", step, fault));
+      const std::string more = faults.size() > 1 ? fmt::format(" (and {} more)", faults.size() - 1) : "";
+      report(fmt::format("checkpoint of step {} rejected: {}{}", step, faults.front(), more));
       ++next;
     }
     message.clear();
@@ -242,7 +243,8 @@ void remove_leftovers(const fs::path& dir) {
   for (fs::directory_iterator entries(dir, error); !error && entries != fs::directory_iterator();
        entries.increment(error)) {
     const std::string name = entries->path().filename().string();
-    if (name == kTrash || (name.starts_with(kStepPrefix) && name.find(".tmp-") != std::string::npos))
+    if (name == kTrash || name.starts_with("latest.tmp-") ||
+        (name.starts_with(kStepPrefix) && name.find(".tmp-") != std::string::npos))
       leftovers.push_back(entries->path());
   }
   for (const fs::path& path : leftovers) fs::remove_all(path, error);

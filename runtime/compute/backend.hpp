@@ -95,6 +95,9 @@ class Backend {
   virtual ~Backend() = default;
   [[nodiscard]] virtual const std::string& description() const = 0;  // "CPU, 2 threads, AVX-512", "NVIDIA H200"
 
+  // Dense bf16 peak in FLOP/s, which MFU is measured against; 0: unknown or meaningless (CPU).
+  [[nodiscard]] virtual double peak_flops() const { return 0.0; }
+
   // ---- memory ----
   // Throws RunError with the sizes when there is not enough. Contents are undefined.
   virtual Buffer allocate(std::size_t bytes) = 0;

@@ -8,13 +8,13 @@
 namespace railyard {
 
 Optimizer::Optimizer(ParameterStore& store, const ParallelGroups& groups, const OptimizerSpec& spec, DType dtype)
-    : store_(store), groups_(groups), spec_(spec), dtype_(dtype), sharded_(spec.distributed && groups.dp->size() > 1) {
+    : store_(store), groups_(groups), spec_(spec), dtype_(dtype), sharded_(spec.distributed && groups.replicas > 1) {
   if (spec.type != "adamw") throw UsageError("train.optimizer.type: \"{}\" is not adamw", spec.type);
   for (const Bucket& bucket : store.buckets()) {
     Shard shard{.begin = bucket.begin, .elements = bucket.elements, .state = state_elements_};
     if (sharded_) {
-      shard.elements = bucket.elements / groups.dp->size();
-      shard.begin += shard.elements * groups.dp->rank();
+      shard.elements = bucket.elements / groups.replicas;
+      shard.begin += shard.elements * groups.replica;
     }
     state_elements_ += shard.elements;
     shards_.push_back(shard);
@@ -25,7 +25,7 @@ Optimizer::Optimizer(ParameterStore& store, const ParallelGroups& groups, const 
 }
 
 void Optimizer::list_segments() {
-  const bool first_replica = sharded_ || groups_.dp->rank() == 0;
+  const bool first_replica = sharded_ || groups_.replica == 0;
   for (const Shard& shard : shards_) {
     for (const ParameterRun& run : store_.runs(shard.begin, shard.elements)) {
       const ParameterSpec& spec = run.parameter->spec;
@@ -74,7 +74,7 @@ void Optimizer::clear_gradients() { backend_->zero(store_.gradients()); }
 
 void Optimizer::start_reduction(int index) {
   const auto i = static_cast<size_t>(index);
-  if (groups_.dp->size() == 1) return;
+  if (groups_.replicas == 1) return;
   const Bucket& bucket = store_.buckets()[i];
   const Tensor whole = store_.gradients().flat(bucket.begin, bucket.elements);
   reductions_[i] = sharded_ ? groups_.dp->reduce_scatter(whole, store_.gradients().flat(shards_[i].begin, shards_[i].elements))
@@ -137,7 +137,7 @@ std::vector<StateRun> Optimizer::state(bool share_only) {
   for (const Shard& shard : shards_) {
     Shard share = shard;
     if (share_only && !sharded_) {  // replicas share the writing
-      const std::int64_t size = groups_.dp->size(), rank = groups_.dp->rank();
+      const std::int64_t size = groups_.replicas, rank = groups_.replica;
       share.begin = shard.begin + shard.elements * rank / size;
       share.elements = shard.begin + shard.elements * (rank + 1) / size - share.begin;
     }

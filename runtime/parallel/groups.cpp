@@ -5,12 +5,21 @@
 
 namespace railyard {
 
+ParallelGroups ParallelGroups::planned(const Layout& layout, const Coordinate& at) {
+  ParallelGroups groups;
+  groups.layout = layout;
+  groups.at = at;
+  const int rank = layout.rank_of(at.tp, at.cp, at.dp, at.pp);
+  const auto members = layout.group(rank, {Axis::kDp, Axis::kCp});
+  groups.replicas = static_cast<int>(members.size());
+  groups.replica = static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  return groups;
+}
+
 ParallelGroups ParallelGroups::make(const Layout& layout, Communicator& communicator) {
   const int rank = communicator.rank();
   RAILYARD_CHECK(layout.ranks() == communicator.size(), "layout of {} ranks in a world of {}", layout.ranks(), communicator.size());
-  ParallelGroups groups;
-  groups.layout = layout;
-  groups.at = layout.coordinate(rank);
+  ParallelGroups groups = planned(layout, layout.coordinate(rank));
   groups.communicator = &communicator;
   const Coordinate& at = groups.at;
   const auto make = [&](const std::vector<Axis>& axes, const std::string& name) {

@@ -19,9 +19,14 @@ struct ParallelGroups {
   std::unique_ptr<Group> pipeline_forward, pipeline_backward;  // the stages; activations and gradients travel apart
   std::unique_ptr<Group> embedding;      // first and last stage, for tied embeddings; null elsewhere or when pp is 1
 
+  // This rank among the replicas of the dense parameters.
+  int replicas = 1, replica = 0;
+
   [[nodiscard]] bool first_stage() const { return at.pp == 0; }
   [[nodiscard]] bool last_stage() const { return at.pp == layout.pp - 1; }
   static ParallelGroups make(const Layout& layout, Communicator& communicator);
+  // The coordinates of a rank without anybody to talk to, for planning: all groups are null.
+  static ParallelGroups planned(const Layout& layout, const Coordinate& at);
 };
 
 }  // namespace railyard

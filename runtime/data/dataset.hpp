@@ -90,6 +90,9 @@ struct DataSplits {
 // tokenizer.
 DataSplits open_splits(const JobSpec& job, const DataOptions& options);
 
+// The tokenizer of a job (char: of its text); null when it names none. UsageError when it cannot be opened.
+std::unique_ptr<Tokenizer> job_tokenizer(const JobSpec& job, const DataOptions& options);
+
 // Samples that each split needs.
 struct SampleCounts {
   std::int64_t train = 0, valid = 0, test = 0;

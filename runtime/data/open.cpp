@@ -23,20 +23,6 @@ std::filesystem::path cache_folder(const JobSpec& job, const DataOptions& option
   return job.data.cache.empty() ? options.run_dir / "cache" : rooted(job.data.cache, options);
 }
 
-std::unique_ptr<Tokenizer> job_tokenizer(const JobSpec& job, const DataOptions& options) {
-  if (!job.data.tokenizer) return nullptr;
-  TokenizerSpec spec = *job.data.tokenizer;
-  if (!spec.path.empty()) {
-    spec.path = rooted(spec.path, options).string();
-  } else if (spec.type == "char") {
-    if (job.data.text.empty())
-      throw UsageError(
-          "data.tokenizer.path: type \"char\" takes its characters from a text: name it, or set data.text");
-    spec.path = rooted(job.data.text, options).string();
-  }
-  return open_tokenizer(spec);
-}
-
 std::array<std::int64_t, 3> as_array(const SampleCounts& counts) { return {counts.train, counts.valid, counts.test}; }
 
 std::array<std::unique_ptr<Dataset>, 3> open_text(const JobSpec& job, const DataOptions& options, Tokenizer* tokenizer,
@@ -108,6 +94,20 @@ SampleCounts sample_counts(const JobSpec& job) {
     counts.test = job.eval.batches * job.train.global_batch;
   }
   return counts;
+}
+
+std::unique_ptr<Tokenizer> job_tokenizer(const JobSpec& job, const DataOptions& options) {
+  if (!job.data.tokenizer) return nullptr;
+  TokenizerSpec spec = *job.data.tokenizer;
+  if (!spec.path.empty()) {
+    spec.path = rooted(spec.path, options).string();
+  } else if (spec.type == "char") {
+    if (job.data.text.empty())
+      throw UsageError(
+          "data.tokenizer.path: type \"char\" takes its characters from a text: name it, or set data.text");
+    spec.path = rooted(job.data.text, options).string();
+  }
+  return open_tokenizer(spec);
 }
 
 DataSplits open_splits(const JobSpec& job, const DataOptions& options) {

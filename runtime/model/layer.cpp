@@ -52,6 +52,11 @@ ModelShape ModelShape::make(const ModelSpec& spec, DType dtype, std::int64_t mic
   return shape;
 }
 
+Tensor Layer::predict(const StepContext& /*context*/, const Tensor& /*input*/, const LayerBuffers& /*buffers*/) {
+  RAILYARD_CHECK(false, "layer {} predicts nothing", name());
+  return {};
+}
+
 NormKind norm_kind(const std::string& name) {
   if (name == "layernorm") return NormKind::kLayerNorm;
   if (name == "rmsnorm") return NormKind::kRmsNorm;

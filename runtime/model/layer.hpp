@@ -106,6 +106,8 @@ class Layer {
   // `grad_input` may not be `grad_output`. Gradients of parameters are added.
   virtual void backward(const StepContext& context, const Tensor& input, const Tensor& grad_output, const Tensor& grad_input,
                         const LayerBuffers& buffers, BackwardPart part) = 0;
+  // The output head alone: logits [rows, padded vocabulary] of a few rows of its input, on a rank that is not split over tp.
+  virtual Tensor predict(const StepContext& context, const Tensor& input, const LayerBuffers& buffers);
 };
 
 [[nodiscard]] NormKind norm_kind(const std::string& name);

@@ -74,6 +74,16 @@ class OutputHead final : public Layer {
                                   norm_weight().gradient, grad_bias);
   }
 
+  Tensor predict(const StepContext& context, const Tensor& input, const LayerBuffers& buffers) override {
+    const auto at = [&](int index) { return index < 0 ? Tensor{} : buffers[static_cast<size_t>(index)]; };
+    const std::int64_t rows = input.rows();
+    const Tensor normed = at(normed_).row_range(0, rows), logits = at(logits_).row_range(0, rows);
+    const Tensor mean = mean_ < 0 ? Tensor{} : at(mean_).flat(0, rows);
+    context.backend.norm_forward(norm_, input, norm_weight().value, norm_bias_value(), epsilon(), normed, mean, at(rstd_).flat(0, rows));
+    context.backend.gemm(linear_forward(normed, parameters_.back()->value, {}, {}, logits));
+    return logits;
+  }
+
  private:
   template <class At>
   void chunk_loss(const StepContext& context, std::int64_t begin, std::int64_t rows, const Tensor& normed, const Tensor& grad_normed,

@@ -1,6 +1,8 @@
 // Reads samples on the host, one batch ahead, and uploads them.
 #include "runtime/train/batch.hpp"
 
+#include <numeric>
+
 namespace railyard {
 
 BatchFeeder::BatchFeeder(const ModelShape& shape, int microbatches, int replica, int replicas)
@@ -76,6 +78,24 @@ const std::vector<Microbatch>& BatchFeeder::load(const data::Dataset& dataset, s
     ahead_ = std::async(std::launch::async, [this, &dataset, next] { return read(dataset, next); });
   }
   loaded_first_ = first;
+  upload(batch);
+  return microbatch_views_;
+}
+
+const Microbatch& BatchFeeder::load_tokens(std::span<const std::int32_t> tokens) {
+  RAILYARD_CHECK(microbatches_ == 1 && static_cast<std::int64_t>(tokens.size()) == shape_.tokens());
+  HostBatch batch;
+  batch.ids.assign(tokens.begin(), tokens.end());
+  batch.labels.assign(tokens.size(), 0);
+  batch.weights.assign(tokens.size(), 0.0F);
+  batch.sample_ids.assign(tokens.size(), 0);
+  batch.positions.resize(tokens.size());
+  std::iota(batch.positions.begin(), batch.positions.end(), 0);
+  upload(batch);
+  return microbatch_views_.front();
+}
+
+void BatchFeeder::upload(const HostBatch& batch) {
   backend_->copy_from_host(std::as_bytes(std::span(batch.ids)), ids_);
   backend_->copy_from_host(std::as_bytes(std::span(batch.labels)), labels_);
   backend_->copy_from_host(std::as_bytes(std::span(batch.positions)), positions_);
@@ -83,7 +103,6 @@ const std::vector<Microbatch>& BatchFeeder::load(const data::Dataset& dataset, s
   backend_->copy_from_host(std::as_bytes(std::span(batch.sample_ids)), samples_);
   weight_ = 0.0;
   for (const float w : batch.weights) weight_ += w;
-  return microbatch_views_;
 }
 
 }  // namespace railyard

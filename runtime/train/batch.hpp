@@ -21,8 +21,10 @@ class BatchFeeder {
   void take(const Arena& arena, Backend& backend);
 
   // Uploads the global batch whose first sample is `first`. The batch after it is read ahead in the background when it is
-  // in range. The result stays valid until the next call. `first_number` is what dropout knows the first sample as.
+  // in range. The result stays valid until the next call.
   const std::vector<Microbatch>& load(const data::Dataset& dataset, std::int64_t first);
+  // Uploads one sample of tokens given by the caller [seq_length], for generation; labels and weights are zero.
+  const Microbatch& load_tokens(std::span<const std::int32_t> tokens);
   // Sum of the loss weights of the batch just loaded, on this rank.
   [[nodiscard]] double weight() const { return weight_; }
   // Sample numbers of microbatch `index` of the batch just loaded, on this rank.
@@ -37,6 +39,7 @@ class BatchFeeder {
     std::vector<float> weights;
     std::vector<std::int64_t> sample_ids;
   };
+  void upload(const HostBatch& batch);
   [[nodiscard]] HostBatch read(const data::Dataset& dataset, std::int64_t first) const;
   [[nodiscard]] std::int64_t sample_of(std::int64_t first, int microbatch, std::int64_t j) const;
 

@@ -244,4 +244,22 @@ void Executor::evaluate(const std::vector<Microbatch>& microbatches, const Tenso
   run({microbatches, loss, 0.0F, false, events}, forward_only);
 }
 
+void Executor::logits(const Microbatch& microbatch, std::int64_t token, std::span<float> logits) {
+  RAILYARD_CHECK(schedule_.pieces.size() == 1 && model_.shape.tp == 1);
+  const std::vector<Microbatch> microbatches{microbatch};
+  const ExecutorEvents none;
+  Slot& slot = slot_of(0, 0);
+  const StepContext step = context({microbatches, {}, 0.0F, false, none}, 0);
+  Tensor x;
+  const auto& layers = model_.chunks[0];
+  for (size_t i = 0; i + 1 < layers.size(); ++i) {
+    layers[i]->forward(step, x, slot.outputs[i], slot.buffers[i]);
+    x = slot.outputs[i];
+  }
+  const Tensor row = layers.back()->predict(step, x.row_range(token, 1), slot.buffers.back());
+  std::vector<std::byte> host(row.bytes());
+  backend_->copy_to_host(row, host);
+  convert_elements(host.data(), row.dtype, logits.data(), DType::kFloat32, logits.size());
+}
+
 }  // namespace railyard

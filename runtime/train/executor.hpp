@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "runtime/model/rank_model.hpp"
@@ -29,6 +30,9 @@ class Executor {
   void train_step(const std::vector<Microbatch>& microbatches, const Tensor& loss, float gradient_factor, const ExecutorEvents& events);
   // Forward alone over microbatches.size() microbatches.
   void evaluate(const std::vector<Microbatch>& microbatches, const Tensor& loss, const ExecutorEvents& events);
+
+  // Logits of the token after row `token` of one microbatch, into `logits` [vocab]; for a rank that holds the whole model.
+  void logits(const Microbatch& microbatch, std::int64_t token, std::span<float> logits);
 
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
 

@@ -89,6 +89,8 @@ class TrainLoop {
       load_training_state(reader, state_->optimizer, backend_, true);
       step_ = saved_ = info.step;
       consumed_samples_ = info.consumed_samples;
+      skipped_ = info.state.value("skipped", std::int64_t{0});
+      not_finite_ = info.state.value("not_finite", std::int64_t{0});
       say(fmt::format("resumed from {} at step {}", reader.folder().string(), step_));
     } else if (job_.checkpoint.init_from) {
       initialise_from(*job_.checkpoint.init_from);
@@ -302,7 +304,7 @@ class TrainLoop {
     info.data_order = splits_.digest;
     info.generator = Json{{"algorithm", "philox4x32-10"}, {"seed", job_.train.seed}};
     info.job = job_.to_json();
-    info.state = Json{{"skipped", skipped_}, {"not_finite", not_finite_}};
+    info.state = Json{{"skipped", skipped_}, {"not_finite", not_finite_}, {"data_root", environment_.data_root.string()}};
     writer_->begin(std::move(info));
     save_training_state(*writer_, state_->optimizer, groups_, backend_);
     writer_->finish(in_background);

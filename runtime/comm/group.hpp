@@ -14,6 +14,8 @@
 
 namespace railyard {
 
+class Backend;
+
 enum class ReduceOp { kSum, kMax };
 
 // A communication in flight. `wait` returns once the result may be used: the host blocks (MPI), or work launched later
@@ -53,7 +55,8 @@ class Group {
   virtual Handle all_reduce(const Tensor& tensor, ReduceOp op) = 0;
   // `gathered` [size * n] is the concatenation of every rank's `part` [n]. `part` may be its own place in `gathered`.
   virtual Handle all_gather(const Tensor& part, const Tensor& gathered) = 0;
-  // `part` [n] becomes the sum of every rank's block `rank()` of `whole` [size * n]. `part` may be that block of `whole`.
+  // `part` [n] becomes the sum of every rank's block `rank()` of `whole` [size * n]. `part` may be that block of
+  // `whole`.
   virtual Handle reduce_scatter(const Tensor& whole, const Tensor& part) = 0;
   // Block i of `input` [size * n] goes to rank i; block j of `output` comes from rank j.
   virtual Handle all_to_all(const Tensor& input, const Tensor& output) = 0;
@@ -87,7 +90,9 @@ class Communicator {
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };
 
-// A world of one rank: no library needed.
-std::unique_ptr<Communicator> make_single_communicator();
+// A world of one rank: no library needed. Its groups copy with `backend`, which must outlive it.
+std::unique_ptr<Communicator> make_single_communicator(Backend& backend);
+// A group of this process alone, for communicators of any kind.
+std::unique_ptr<Group> make_single_group(Backend& backend, const std::string& name);
 
 }  // namespace railyard

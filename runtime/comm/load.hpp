@@ -1,5 +1,6 @@
 // Parts that need a library of their own (MPI, CUDA with NCCL) are shared objects beside the program, loaded when a job
-// uses them, so that the program runs where those libraries are missing.
+// uses them, so that the program runs where those libraries are missing. What such an object exports is in
+// shared_object.hpp.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,8 @@ struct CommunicatorOptions {
 
 // Initialises MPI (librailyard_mpi.so) on the first call. RunError with the reason when the library cannot be loaded.
 MpiWorld initialize_mpi();
-// A world over MPI for tensors of `backend`; device memory is staged through Backend::allocate_staging. `backend` must outlive it.
+// A world over MPI for tensors of `backend`; device memory is staged through Backend::allocate_staging. `backend` must
+// outlive it.
 std::unique_ptr<Communicator> make_mpi_communicator(Backend& backend, const CommunicatorOptions& options);
 // Ends MPI; after it no communicator of it may be used. Called once, at the end of a run that went well.
 void finalize_mpi();
@@ -35,6 +37,7 @@ struct CudaOptions {
 // librailyard_cuda.so. RunError says what is missing: the part was not built, no driver, no device.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 // NCCL between the devices of `host`'s ranks; `host` carries the unique id and host-side calls. Both must outlive it.
-std::unique_ptr<Communicator> make_nccl_communicator(Backend& backend, Communicator& host, const CommunicatorOptions& options);
+std::unique_ptr<Communicator> make_nccl_communicator(Backend& backend, Communicator& host,
+                                                     const CommunicatorOptions& options);
 
 }  // namespace railyard

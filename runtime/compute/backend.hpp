@@ -1,10 +1,11 @@
-// What a device can do for a layer. One interface, two implementations (compute/cpu, compute/cuda); every operation has a
-// float64 reference in tests/runtime/compute and one test body for all backends.
+// What a device can do for a layer. One interface, two implementations (compute/cpu, compute/cuda); every operation has
+// a float64 reference in tests/runtime/compute and one test body for all backends.
 //
-// Operations are ordered as they are called (one stream); results are ready for the host after synchronize(). Tensors are
-// dense row-major views in the backend's memory. "compute dtype" below is fp32 or bf16 (fp16 later); all tensors of an
-// operation have it unless a comment says otherwise; accumulation is in fp32. Token matrices are [n, columns] with
-// n = samples x positions, samples outermost. Shapes that do not fit are broken invariants (RAILYARD_CHECK), not user errors.
+// Operations are ordered as they are called (one stream); results are ready for the host after synchronize(). Tensors
+// are dense row-major views in the backend's memory. "compute dtype" below is fp32 or bf16 (fp16 later); all tensors of
+// an operation have it unless a comment says otherwise; accumulation is in fp32. Token matrices are [n, columns] with
+// n = samples x positions, samples outermost. Shapes that do not fit are broken invariants (RAILYARD_CHECK), not user
+// errors.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,8 @@ class Buffer {
 };
 
 // d = op(a) * op(b) (+ bias per column) (+ addend), or d += op(a) * op(b) when `accumulate`.
-// op(a) is [m, k], op(b) [k, n], d [m, n]. a and b in compute dtype, or 8-bit with scales (both then); d fp32 or compute dtype.
+// op(a) is [m, k], op(b) [k, n], d [m, n]. a and b in compute dtype, or 8-bit with scales (both then); d fp32 or
+// compute dtype.
 struct Gemm {
   Tensor a;
   bool transpose_a = false;
@@ -53,26 +55,26 @@ struct Gemm {
 
 // Packed heads of one token: [q_heads * d_qk | kv_heads * d_qk | kv_heads * d_v] columns, this rank's heads only.
 struct AttentionShape {
-  std::int64_t batch = 0;      // samples
-  std::int64_t length = 0;     // positions per sample
+  std::int64_t batch = 0;   // samples
+  std::int64_t length = 0;  // positions per sample
   std::int64_t q_heads = 0, kv_heads = 0;
   std::int64_t d_qk = 0, d_v = 0;
-  std::int64_t window = 0;     // a query sees at most the last `window` keys, itself included; 0: all before it
-  float scale = 1.0F;          // of q . k before the softmax
+  std::int64_t window = 0;  // a query sees at most the last `window` keys, itself included; 0: all before it
+  float scale = 1.0F;       // of q . k before the softmax
   [[nodiscard]] std::int64_t packed_columns() const { return (q_heads + kv_heads) * d_qk + kv_heads * d_v; }
   [[nodiscard]] std::int64_t output_columns() const { return q_heads * d_v; }
 };
 
 // Dropout by Philox: the element of feature f of token (sample s, position p) is kept when
 // uniform_open(philox4x32(s low, s high, p, f / 4; key).x[f % 4]) >= probability, and divided by (1 - probability).
-// For attention the element of (head h, query position p, key position j) uses counters (s low, s high, p, j / 4) with key
-// mix64(key + h), lane j % 4; h is the head's number in the whole model.
+// For attention the element of (head h, query position p, key position j) uses counters (s low, s high, p, j / 4) with
+// key mix64(key + h), lane j % 4; h is the head's number in the whole model.
 struct Dropout {
-  float probability = 0.0F;        // 0: none, the rest unused
-  std::uint64_t key = 0;           // of (seed, layer, site)
-  Tensor sample_ids;               // [n] int64, of the rows at hand
-  Tensor positions;                // [n] int32
-  std::int64_t first_head = 0;     // attention only
+  float probability = 0.0F;     // 0: none, the rest unused
+  std::uint64_t key = 0;        // of (seed, layer, site)
+  Tensor sample_ids;            // [n] int64, of the rows at hand
+  Tensor positions;             // [n] int32
+  std::int64_t first_head = 0;  // attention only
 };
 
 // Scalars of an optimizer step in device memory (fp32), so that a captured graph stays valid when they change.
@@ -107,16 +109,17 @@ class Backend {
   [[nodiscard]] virtual bool is_host_memory() const = 0;
   // Host memory that copies to and from the device fastest (page-locked where that matters).
   virtual Buffer allocate_staging(std::size_t bytes) = 0;
-  virtual void copy_from_host(std::span<const std::byte> host, const Tensor& device) = 0;  // host may be reused on return
-  virtual void copy_to_host(const Tensor& device, std::span<std::byte> host) = 0;          // complete on return
-  virtual void copy(const Tensor& from, const Tensor& to) = 0;                             // same dtype and elements
+  virtual void copy_from_host(std::span<const std::byte> host,
+                              const Tensor& device) = 0;                           // host may be reused on return
+  virtual void copy_to_host(const Tensor& device, std::span<std::byte> host) = 0;  // complete on return
+  virtual void copy(const Tensor& from, const Tensor& to) = 0;                     // same dtype and elements
   virtual void synchronize() = 0;
 
   // ---- fill and elementwise; any float dtype ----
   virtual void zero(const Tensor& out) = 0;
   virtual void fill(const Tensor& out, float value) = 0;
-  // out [r, c] = mean + deviation * N(0, 1), where element (i, j) is logical element (first_row + i) * logical_columns +
-  // first_column + j of the stream `key`: blocks of four by Philox, Box-Muller on (x0, x1) and (x2, x3).
+  // out [r, c] = mean + deviation * N(0, 1), where element (i, j) is logical element (first_row + i) * logical_columns
+  // + first_column + j of the stream `key`: blocks of four by Philox, Box-Muller on (x0, x1) and (x2, x3).
   virtual void fill_normal(const Tensor& out, std::uint64_t key, std::int64_t first_row, std::int64_t first_column,
                            std::int64_t logical_columns, float mean, float deviation) = 0;
   virtual void cast(const Tensor& in, const Tensor& out) = 0;
@@ -127,8 +130,8 @@ class Backend {
   virtual void gemm(const Gemm& arguments) = 0;
   // grad_bias [c] fp32 += sum over rows of grad [n, c].
   virtual void bias_gradient(const Tensor& grad, const Tensor& grad_bias) = 0;
-  // Fused with communication; the default does one after the other. `gathered` [size * n, k] is kept for backward_weight.
-  // gathered = all_gather(part [n, k]); gemm.a must be `gathered`.
+  // Fused with communication; the default does one after the other. `gathered` [size * n, k] is kept for
+  // backward_weight. gathered = all_gather(part [n, k]); gemm.a must be `gathered`.
   virtual void all_gather_gemm(Group& group, const Tensor& part, const Tensor& gathered, const Gemm& arguments);
   // part [m / size, n] = reduce_scatter(gemm into arguments.d [m, n]).
   virtual void gemm_reduce_scatter(Group& group, const Gemm& arguments, const Tensor& part);
@@ -139,19 +142,20 @@ class Backend {
                             const Tensor& y, const Tensor& mean, const Tensor& rstd) = 0;
   // grad_x = gradient through the norm (+ addend, optional: the residual's gradient; may be grad_x itself).
   // grad_weight, grad_bias [c] fp32 += their gradients (undefined tensors: not wanted).
-  virtual void norm_backward(NormKind kind, const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                             const Tensor& rstd, const Tensor& addend, const Tensor& grad_x, const Tensor& grad_weight,
-                             const Tensor& grad_bias) = 0;
+  virtual void norm_backward(NormKind kind, const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                             const Tensor& mean, const Tensor& rstd, const Tensor& addend, const Tensor& grad_x,
+                             const Tensor& grad_weight, const Tensor& grad_bias) = 0;
 
   // ---- attention ----
-  // Rotary positions in place on the q and k heads of packed [n, packed_columns]: rotate-half pairs (i, i + dims/2) of the
-  // first `dims` = 2 * table columns features. `cosine`, `sine` [max_positions, dims/2] fp32, row = positions[token] (int32).
-  // `inverse` rotates back (the backward pass).
+  // Rotary positions in place on the q and k heads of packed [n, packed_columns]: rotate-half pairs (i, i + dims/2) of
+  // the first `dims` = 2 * table columns features. `cosine`, `sine` [max_positions, dims/2] fp32, row =
+  // positions[token] (int32). `inverse` rotates back (the backward pass).
   virtual void rope(const Tensor& packed, const AttentionShape& shape, const Tensor& positions, const Tensor& cosine,
                     const Tensor& sine, bool inverse) = 0;
-  // Causal attention. out [n, output_columns]; log_sum_exp [batch, q_heads, length] fp32 is saved. Never length^2 memory.
-  // `workspace` has at least attention_workspace(shape, backward) bytes.
-  [[nodiscard]] virtual std::size_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward) const = 0;
+  // Causal attention. out [n, output_columns]; log_sum_exp [batch, q_heads, length] fp32 is saved. Never length^2
+  // memory. `workspace` has at least attention_workspace(shape, backward) bytes.
+  [[nodiscard]] virtual std::size_t attention_workspace(const AttentionShape& shape, DType dtype,
+                                                        bool backward) const = 0;
   virtual void attention_forward(const AttentionShape& shape, const Tensor& packed, const Dropout& dropout,
                                  const Tensor& out, const Tensor& log_sum_exp, const Tensor& workspace) = 0;
   virtual void attention_backward(const AttentionShape& shape, const Tensor& packed, const Tensor& out,
@@ -173,18 +177,20 @@ class Backend {
   virtual void dropout(const Tensor& x, const Dropout& dropout, const Tensor& out) = 0;
 
   // ---- embedding and loss ----
-  // out [n, c] (+)= table[ids[i] - first_row]; rows outside [first_row, first_row + table rows) give zero. ids [n] int32.
+  // out [n, c] (+)= table[ids[i] - first_row]; rows outside [first_row, first_row + table rows) give zero. ids [n]
+  // int32.
   virtual void embedding_forward(const Tensor& ids, const Tensor& table, std::int64_t first_row, bool accumulate,
                                  const Tensor& out) = 0;
   // grad_table [rows, c] fp32 += grad_out at those rows; the same bits on every run.
   virtual void embedding_backward(const Tensor& ids, const Tensor& grad_out, std::int64_t first_row,
                                   const Tensor& grad_table) = 0;
-  // Per row of logits [n, columns]: statistics [n, 3] fp32 = (max, sum of exp(x - max), logit of the label or 0) over the
-  // first `valid` columns (the rest is padding); the label's column is labels[i] - first_column when that is inside.
-  virtual void softmax_statistics(const Tensor& logits, std::int64_t valid, const Tensor& labels, std::int64_t first_column,
-                                  const Tensor& statistics) = 0;
-  // Combines `parts` [ranks, n, 3] into log_sum_exp [n] fp32 and adds sum over i of weights[i] * (log_sum_exp - logit of the
-  // label) to loss [1] fp64. weights [n] fp32 (the loss mask).
+  // Per row of logits [n, columns]: statistics [n, 3] fp32 = (max, sum of exp(x - max), logit of the label or 0) over
+  // the first `valid` columns (the rest is padding); the label's column is labels[i] - first_column when that is
+  // inside.
+  virtual void softmax_statistics(const Tensor& logits, std::int64_t valid, const Tensor& labels,
+                                  std::int64_t first_column, const Tensor& statistics) = 0;
+  // Combines `parts` [ranks, n, 3] into log_sum_exp [n] fp32 and adds sum over i of weights[i] * (log_sum_exp - logit
+  // of the label) to loss [1] fp64. weights [n] fp32 (the loss mask).
   virtual void combine_statistics(const Tensor& parts, const Tensor& weights, const Tensor& log_sum_exp,
                                   const Tensor& loss) = 0;
   // logits become their own gradient: (softmax - one-hot) * weights[i] * factor; padding columns become zero.
@@ -195,8 +201,8 @@ class Backend {
   // ---- optimizer ----
   // sum [1] fp64 += sum of squares of tensor (fp32), in an order that depends on its length alone.
   virtual void squared_norm(const Tensor& tensor, const Tensor& sum) = 0;
-  // From the squared norm of all unscaled gradients: norm = sqrt(sum) * factor into kGradientNorm; kGradientScale = factor *
-  // min(1, clip / (norm + 1e-6)) (clip <= 0: factor); kFinite.
+  // From the squared norm of all unscaled gradients: norm = sqrt(sum) * factor into kGradientNorm; kGradientScale =
+  // factor * min(1, clip / (norm + 1e-6)) (clip <= 0: factor); kFinite.
   virtual void clip_scale(const Tensor& sum, float factor, float clip, const OptimizerScalars& scalars) = 0;
   virtual void adamw(const AdamW& arguments, const OptimizerScalars& scalars) = 0;
 };

@@ -1,0 +1,94 @@
+// The CPU as a Backend: host memory, oneDNN for matrix products, own vectorised kernels for the rest. Every call is
+// done when it returns. Results depend neither on the number of threads nor on the run.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/compute/backend.hpp"
+#include "runtime/compute/cpu/kernels/kernels.hpp"
+#include "runtime/compute/cpu/matmul.hpp"
+
+namespace railyard::cpu {
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const CpuOptions& options);
+
+  [[nodiscard]] const std::string& description() const override { return description_; }
+
+  Buffer allocate(std::size_t bytes) override;
+  [[nodiscard]] std::size_t memory_in_use() const override { return *in_use_; }
+  [[nodiscard]] std::size_t memory_limit() const override { return memory_limit_; }
+  [[nodiscard]] bool is_host_memory() const override { return true; }
+  Buffer allocate_staging(std::size_t bytes) override { return allocate(bytes); }
+  void copy_from_host(std::span<const std::byte> host, const Tensor& device) override;
+  void copy_to_host(const Tensor& device, std::span<std::byte> host) override;
+  void copy(const Tensor& from, const Tensor& to) override;
+  void synchronize() override {}
+
+  void zero(const Tensor& out) override;
+  void fill(const Tensor& out, float value) override;
+  void fill_normal(const Tensor& out, std::uint64_t key, std::int64_t first_row, std::int64_t first_column,
+                   std::int64_t logical_columns, float mean, float deviation) override;
+  void cast(const Tensor& in, const Tensor& out) override;
+  void add(const Tensor& a, const Tensor& b, const Tensor& out) override;
+  void scale(const Tensor& tensor, float factor) override;
+
+  void gemm(const Gemm& arguments) override;
+  void bias_gradient(const Tensor& grad, const Tensor& grad_bias) override;
+
+  void norm_forward(NormKind kind, const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon,
+                    const Tensor& y, const Tensor& mean, const Tensor& rstd) override;
+  void norm_backward(NormKind kind, const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                     const Tensor& rstd, const Tensor& addend, const Tensor& grad_x, const Tensor& grad_weight,
+                     const Tensor& grad_bias) override;
+
+  void rope(const Tensor& packed, const AttentionShape& shape, const Tensor& positions, const Tensor& cosine,
+            const Tensor& sine, bool inverse) override;
+  [[nodiscard]] std::size_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward) const override;
+  void attention_forward(const AttentionShape& shape, const Tensor& packed, const Dropout& dropout, const Tensor& out,
+                         const Tensor& log_sum_exp, const Tensor& workspace) override;
+  void attention_backward(const AttentionShape& shape, const Tensor& packed, const Tensor& out,
+                          const Tensor& log_sum_exp, const Tensor& grad_out, const Dropout& dropout,
+                          const Tensor& grad_packed, const Tensor& workspace) override;
+
+  void activation_forward(Activation kind, const Tensor& u, const Tensor& s) override;
+  void activation_backward(Activation kind, const Tensor& u, const Tensor& grad_s, const Tensor& grad_u,
+                           const Tensor& s) override;
+
+  void residual_add(const Tensor& x, const Tensor& bias, const Dropout& dropout, const Tensor& residual,
+                    const Tensor& out) override;
+  void dropout(const Tensor& x, const Dropout& dropout, const Tensor& out) override;
+
+  void embedding_forward(const Tensor& ids, const Tensor& table, std::int64_t first_row, bool accumulate,
+                         const Tensor& out) override;
+  void embedding_backward(const Tensor& ids, const Tensor& grad_out, std::int64_t first_row,
+                          const Tensor& grad_table) override;
+  void softmax_statistics(const Tensor& logits, std::int64_t valid, const Tensor& labels, std::int64_t first_column,
+                          const Tensor& statistics) override;
+  void combine_statistics(const Tensor& parts, const Tensor& weights, const Tensor& log_sum_exp,
+                          const Tensor& loss) override;
+  void cross_entropy_gradient(const Tensor& logits, std::int64_t valid, const Tensor& labels, std::int64_t first_column,
+                              const Tensor& log_sum_exp, const Tensor& weights, float factor) override;
+
+  void squared_norm(const Tensor& tensor, const Tensor& sum) override;
+  void clip_scale(const Tensor& sum, float factor, float clip, const OptimizerScalars& scalars) override;
+  void adamw(const AdamW& arguments, const OptimizerScalars& scalars) override;
+
+ private:
+  // Scratch of `count` floats, valid until the next call of it.
+  float* scratch(std::int64_t count);
+
+  int threads_;
+  const Kernels& kernels_;
+  std::string description_;
+  std::size_t memory_limit_;
+  std::shared_ptr<std::atomic<std::size_t>> in_use_;
+  Matmul matmul_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace railyard::cpu

@@ -1,0 +1,75 @@
+// What forward and backward attention share: block sizes, and one head's rows copied to padded fp32 blocks.
+#pragma once
+
+#include "runtime/compute/cpu/kernels/operations.hpp"
+#include "runtime/compute/cpu/kernels/random.hpp"
+
+namespace railyard::cpu::RAILYARD_ISA {
+
+inline constexpr std::int64_t kBlock = 64;  // queries and keys of a score block: 16 KiB, well inside the first cache
+
+constexpr std::int64_t padded(std::int64_t columns) { return (columns + kLanes - 1) / kLanes * kLanes; }
+constexpr std::int64_t block_count(std::int64_t length) { return (length + kBlock - 1) / kBlock; }
+
+// Where one head's queries, keys and values lie in packed.
+struct HeadColumns {
+  std::int64_t q, k, v;
+};
+RAILYARD_INLINE HeadColumns head_columns(const Heads& h, std::int64_t head) {
+  const std::int64_t kv = head / (h.q_heads / h.kv_heads);
+  return {head * h.d_qk, (h.q_heads + kv) * h.d_qk, (h.q_heads + h.kv_heads) * h.d_qk + kv * h.d_v};
+}
+
+// to [rows, padded(columns)] = factor * from [rows, columns], zero beyond.
+template <class T>
+RAILYARD_INLINE void copy_rows(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+                               float factor, float* to) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for_vectors(columns, [&](std::int64_t i, auto part) {
+      store(to + row * padded(columns) + i, load(from + row * stride + i, part) * factor);
+    });
+}
+
+// Blocks of kBlock rows turned over: to [blocks, columns, kBlock], zero beyond the last row.
+template <class T>
+RAILYARD_INLINE void copy_transposed(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+                                     float* to) {
+  for (std::int64_t block = 0; block < block_count(rows); ++block) {
+    float* out = to + block * columns * kBlock;
+    const std::int64_t first = block * kBlock, valid = rows - first < kBlock ? rows - first : kBlock;
+    for (std::int64_t column = 0; column < columns; ++column) {
+      for (std::int64_t row = 0; row < valid; ++row)
+        out[column * kBlock + row] = to_float(from[(first + row) * stride + column]);
+      for (std::int64_t row = valid; row < kBlock; ++row) out[column * kBlock + row] = 0.0F;
+    }
+  }
+}
+
+// Keys that query `position` may see: [first, position].
+RAILYARD_INLINE std::int64_t first_key(const Heads& h, std::int64_t position) {
+  return h.window > 0 && position - h.window + 1 > 0 ? position - h.window + 1 : 0;
+}
+
+// Whether every query of the block may see every key of it.
+RAILYARD_INLINE bool fully_visible(const Heads& h, std::int64_t first_query, std::int64_t last_query,
+                                   std::int64_t key_block) {
+  return key_block + kBlock - 1 <= first_query && first_key(h, last_query) <= key_block;
+}
+
+// factors [kBlock] of dropout for keys [key_block, + kBlock) of one query.
+RAILYARD_INLINE void key_factors(const Mask& mask, std::int64_t sample, std::int32_t position, std::int64_t key_block,
+                                 std::uint64_t head_key, float* factors) {
+  static_assert(kBlock % kMaskColumns == 0);
+  for (std::int64_t first = 0; first < kBlock; first += kMaskColumns)
+    dropout_factors(sample, position, key_block + first, head_key, mask.probability, factors + first);
+}
+
+// SplitMix64's finaliser, as in runtime/base/philox.hpp.
+RAILYARD_INLINE std::uint64_t head_key(const Mask& mask, std::int64_t head) {
+  std::uint64_t z = mask.key + static_cast<std::uint64_t>(mask.first_head + head) + 0x9E3779B97F4A7C15ULL;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+}  // namespace railyard::cpu::RAILYARD_ISA

@@ -1,0 +1,65 @@
+// AdamW and the squared norm of gradients.
+#include "runtime/compute/cpu/kernels/math.hpp"
+#include "runtime/compute/cpu/kernels/operations.hpp"
+
+namespace railyard::cpu::RAILYARD_ISA {
+namespace {
+
+constexpr std::int64_t kGrain = 4096;
+
+template <class T>
+void update(const AdamWStep& a, T* parameter, bool separate) {
+  const float decay = 1.0F - a.learning_rate * a.weight_decay, step = a.learning_rate / a.bias_correction1;
+  const float inverse2 = 1.0F / a.bias_correction2;
+  parallel_ranges(a.threads, a.count, 4, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for_vectors(end - begin, [&](std::int64_t offset, auto part) {
+      const std::int64_t i = begin + offset;
+      const Floats g = load(a.grad + i, part) * a.gradient_scale;
+      const Floats m = a.beta1 * load(a.exp_avg + i, part) + (1.0F - a.beta1) * g;
+      const Floats v = a.beta2 * load(a.exp_avg_sq + i, part) + (1.0F - a.beta2) * g * g;
+      const Floats w = load(a.master + i, part) * decay - step * m / (square_root(v * inverse2) + a.epsilon);
+      store(a.exp_avg + i, m, part);
+      store(a.exp_avg_sq + i, v, part);
+      store(a.master + i, w, part);
+      if (separate) store(parameter + i, w, part);
+    });
+  });
+}
+
+// Sixteen sums in fp64 whatever the vector width, so that the result depends on the length alone.
+double block_squares(const float* values, std::int64_t count) {
+  double sums[16] = {};
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16)
+    for (int lane = 0; lane < 16; ++lane) {
+      const double value = values[i + lane];
+      sums[lane] += value * value;
+    }
+  for (; i < count; ++i) sums[i % 16] += static_cast<double>(values[i]) * values[i];
+  for (int width = 8; width > 0; width /= 2)
+    for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
+  return sums[0];
+}
+
+}  // namespace
+
+void adamw(const AdamWStep& arguments) {
+  const bool separate = arguments.parameter != arguments.master;
+  visit(arguments.type,
+        [&](auto element) { update(arguments, static_cast<decltype(element)*>(arguments.parameter), separate); });
+}
+
+double squared_norm(int threads, std::int64_t count, const float* values, double* partial) {
+  const std::int64_t blocks = squared_norm_blocks(count);
+  parallel_ranges(threads, blocks, kSquaredNormBlock, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      const std::int64_t first = block * kSquaredNormBlock, left = count - first;
+      partial[block] = block_squares(values + first, left < kSquaredNormBlock ? left : kSquaredNormBlock);
+    }
+  });
+  double sum = 0.0;
+  for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block];
+  return sum;
+}
+
+}  // namespace railyard::cpu::RAILYARD_ISA

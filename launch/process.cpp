@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "runtime/base/error.hpp"
 
@@ -26,7 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Arguments and environment as exec wants them, made before the fork: a child may only call async-signal-safe functions.
+// Arguments and environment as exec wants them, made before the fork: a child may only call async-signal-safe
+// functions.
 class ExecImage {
  public:
   ExecImage(const std::vector<std::string>& command, const Environment* environment) : words_(command) {
@@ -149,12 +151,14 @@ CommandResult run_command(const std::vector<std::string>& command, double timeou
     if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN)) pipe.close_read();
   };
   // A program that closes its input early must not end us.
-  struct sigaction ignore {}, before {};
+  struct sigaction ignore {
+  }, before{};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &before);
   while (out.read_end >= 0 || err.read_end >= 0) {
     if (written == input.size()) in.close_write();
-    std::array<pollfd, 3> wanted = {pollfd{out.read_end, POLLIN, 0}, pollfd{err.read_end, POLLIN, 0}, pollfd{in.write_end, POLLOUT, 0}};
+    std::array<pollfd, 3> wanted = {pollfd{out.read_end, POLLIN, 0}, pollfd{err.read_end, POLLIN, 0},
+                                    pollfd{in.write_end, POLLOUT, 0}};
     const double left = timeout - seconds_since(start);
     if (left <= 0) break;
     if (poll(wanted.data(), wanted.size(), static_cast<int>(left * 1000) + 1) < 0 && errno != EINTR) break;
@@ -233,6 +237,9 @@ SignalWatch::SignalWatch() {
 }
 
 SignalWatch::~SignalWatch() {
+  while (wait(0) != 0) {
+    // one that came after the end must not turn our exit code into a death by signal
+  }
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }

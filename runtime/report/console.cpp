@@ -2,8 +2,6 @@
 #include "runtime/report/console.hpp"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -38,12 +36,6 @@ bool locale_is_utf8() {
   return false;
 }
 
-int terminal_columns(std::FILE* stream) {
-  winsize size{};
-  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
-}
-
 // The filled part of a bar of kBarCells cells.
 std::string bar(double share, bool unicode) {
   static constexpr std::array<const char*, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -64,16 +56,10 @@ struct Part {
 
 }  // namespace
 
-void ConsoleOptions::detect(std::FILE* stream) {
-  terminal = ::isatty(::fileno(stream)) == 1;
-  columns.reset();
-  if (is_set("RAILYARD_TERMINAL")) {
-    const int width = std::atoi(std::getenv("RAILYARD_TERMINAL"));
-    terminal = width > 0;
-    if (terminal) columns = width;
-  }
-  if (is_set("TERM") && std::strcmp(std::getenv("TERM"), "dumb") == 0) terminal = false;
-  colour = terminal && !is_set("NO_COLOR");
+void ConsoleOptions::set_terminal(int terminal_columns) {
+  const bool dumb = is_set("TERM") && std::strcmp(std::getenv("TERM"), "dumb") == 0;
+  columns = dumb ? 0 : std::max(terminal_columns, 0);
+  colour = columns > 0 && !is_set("NO_COLOR");
   unicode = locale_is_utf8();
 }
 
@@ -107,7 +93,7 @@ std::string step_line(const StepRecord& record, std::int64_t iterations, std::op
 }
 
 Console::Console(std::FILE* stream, ConsoleOptions options) : stream_(stream), options_(std::move(options)) {
-  if (options_.format == ConsoleFormat::kMegatron) options_.terminal = false;
+  if (options_.format == ConsoleFormat::kMegatron) options_.columns = 0;
   options_.every = std::max<std::int64_t>(options_.every, 1);
 }
 
@@ -134,7 +120,7 @@ void Console::step(const StepRecord& record) {
     interval_.loss += record.loss;
     ++interval_.losses;
   }
-  if (options_.terminal) {
+  if (options_.columns > 0) {
     if (record.step == iterations || std::chrono::steady_clock::now() - drawn_at_ >= kRedraw) draw_bar();
     return;
   }
@@ -168,7 +154,7 @@ void Console::note(std::string_view text) {
 
 void Console::finish() {
   const std::lock_guard lock(mutex_);
-  if (!options_.terminal || last_is_printed_) return;
+  if (options_.columns <= 0 || last_is_printed_) return;
   last_is_printed_ = true;
   bar_shown_ = false;
   std::fputs("\r\x1b[K", stream_);
@@ -187,7 +173,7 @@ void Console::print(std::string_view line) {
 void Console::draw_bar() {
   const double share =
       options_.iterations > 0 ? static_cast<double>(last_.step) / static_cast<double>(options_.iterations) : 0.0;
-  const int columns = (options_.columns ? *options_.columns : terminal_columns(stream_)) - 1;  // a full row would wrap
+  const int columns = options_.columns - 1;  // a full row would wrap
   std::string line;
   const int bar_columns = kBarCells + 8;  // "[", "] ", "100 % "
   const bool with_bar = options_.iterations > 0 && columns >= bar_columns + 60;
@@ -209,7 +195,7 @@ void Console::draw_bar() {
 // The latest step with the speed of the interval.
 StepRecord Console::averaged() const {
   StepRecord record = last_;
-  if (interval_.steps > 1 && interval_.seconds > 0.0 && std::isfinite(last_.step_s) && !options_.terminal) {
+  if (interval_.steps > 1 && interval_.seconds > 0.0 && std::isfinite(last_.step_s) && options_.columns <= 0) {
     const double mean = interval_.seconds / static_cast<double>(interval_.steps);
     // Every step of an interval does the same work but at a batch ramp, where this is the latest batch's speed.
     const double scale = last_.step_s / mean;

@@ -23,14 +23,13 @@ struct ConsoleOptions {
   std::int64_t iterations = 0;  // of the whole run
   std::int64_t every = 1;       // print a line every so many steps (log.every), and of the first and the last step
   std::string device = "GPU";   // what one rank computes on, as in TFLOP/s/GPU
-  bool terminal = false;        // draw the bar
+  int columns = 0;              // width of the terminal to draw the bar on; 0: none, plain lines
   bool colour = false;
   bool unicode = false;
-  std::optional<int> columns;  // width of the terminal; asked from it at each drawing when empty
 
-  // Fills the last four from the stream and the environment: NO_COLOR, TERM, the locale, and RAILYARD_TERMINAL=COLUMNS
-  // (0: none), by which a launcher says what stands behind the pipe that it gave us.
-  void detect(std::FILE* stream);
+  // Fills the last three: the width is what the launcher knows of the terminal at the far end (RankContext), taken back
+  // on a dumb one; NO_COLOR and the locale decide the others.
+  void set_terminal(int terminal_columns);
 };
 
 // Lines for people. Calls may come from several threads; nothing is thrown (a closed pipe is the reader's wish).

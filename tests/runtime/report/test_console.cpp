@@ -132,7 +132,7 @@ TEST(Console, MegatronsFormatIsGreppedAsThere) {
   const Captured out;
   ConsoleOptions megatron = options(2);
   megatron.format = ConsoleFormat::kMegatron;
-  megatron.terminal = true;  // must not bring the bar back
+  megatron.columns = 120;  // must not bring the bar back
   Console console(out.stream(), megatron);
   StepRecord record = example_step(101);
   record.loss = 2.0;
@@ -164,7 +164,6 @@ TEST(Console, MegatronsFormatIsGreppedAsThere) {
 TEST(Console, TheBarIsRedrawnInPlaceAndEndsAsALine) {
   const Captured out;
   ConsoleOptions terminal = options();
-  terminal.terminal = true;
   terminal.columns = 200;
   Console console(out.stream(), terminal);
   console.step(example_step(500));
@@ -186,7 +185,6 @@ TEST(Console, TheBarFitsAnyWidth) {
   for (int columns : {1, 5, 20, 40, 60, 69, 80, 100, 140, 300}) {
     const Captured out;
     ConsoleOptions terminal = options();
-    terminal.terminal = true;
     terminal.columns = columns;
     Console(out.stream(), terminal).step(example_step(500));
     const std::string text = out.text();
@@ -198,24 +196,20 @@ TEST(Console, TheBarFitsAnyWidth) {
   }
 }
 
-TEST(Console, TheLauncherSaysWhatIsBehindThePipe) {
-  const Captured out;
+TEST(Console, TheEnvironmentDecidesOnBarAndColour) {
   ConsoleOptions detected;
   ::setenv("TERM", "xterm", 1);
   ::unsetenv("NO_COLOR");
-  ::setenv("RAILYARD_TERMINAL", "132", 1);
-  detected.detect(out.stream());
-  EXPECT_TRUE(detected.terminal);
-  EXPECT_TRUE(detected.colour);
+  detected.set_terminal(132);
   EXPECT_EQ(detected.columns, 132);
+  EXPECT_TRUE(detected.colour);
   ::setenv("NO_COLOR", "1", 1);
-  detected.detect(out.stream());
-  EXPECT_TRUE(detected.terminal);
+  detected.set_terminal(132);
+  EXPECT_EQ(detected.columns, 132);
   EXPECT_FALSE(detected.colour);
-  ::setenv("RAILYARD_TERMINAL", "0", 1);
-  detected.detect(out.stream());
-  EXPECT_FALSE(detected.terminal);
-  ::unsetenv("RAILYARD_TERMINAL");
+  ::setenv("TERM", "dumb", 1);
+  detected.set_terminal(132);
+  EXPECT_EQ(detected.columns, 0);
 }
 
 }  // namespace

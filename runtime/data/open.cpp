@@ -5,6 +5,7 @@
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/digest.hpp"
 #include "runtime/data/mock_dataset.hpp"
+#include "runtime/data/sources.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/data/text_dataset.hpp"
 #include "runtime/data/tokenizer/char_tokenizer.hpp"
@@ -31,7 +32,7 @@ std::array<std::unique_ptr<Dataset>, 3> open_text(const JobSpec& job, const Data
     throw UsageError("data.tokenizer: needed with data.text, for instance tokenizer = { type = \"char\" }");
   const auto text =
       std::make_shared<const TextTokens>(rooted(job.data.text, options), *tokenizer, cache_folder(job, options));
-  const auto bounds = split_bounds(parse_split(job.data.split.empty() ? "969,30,1" : job.data.split), text->size(),
+  const auto bounds = split_bounds(parse_split(job.data.split.empty() ? kDefaultSplit : job.data.split), text->size(),
                                    SplitRounding::kDown);
   std::array<std::unique_ptr<Dataset>, 3> splits;
   const auto counts = as_array(sample_counts(job));
@@ -116,6 +117,8 @@ DataSplits open_splits(const JobSpec& job, const DataOptions& options) {
   const bool lists = !job.data.train.empty() || !job.data.valid.empty() || !job.data.test.empty();
   if ((job.data.text.empty() ? 0 : 1) + (job.data.mock ? 1 : 0) + (lists ? 1 : 0) != 1)
     throw UsageError("data: give one of train = { { path = ... } }, text = \"FILE\" or mock = true");
+  if (lists && job.data.sampling == "random")
+    throw UsageError("data.sampling: \"random\" goes with data.text; files are read in Megatron's order, \"sequential\"");
   if (job.train.seed > UINT32_MAX && !job.data.mock && job.data.sampling == "sequential")
     throw UsageError("train.seed: {}: the sample order of sequential data takes a seed below 2^32", job.train.seed);
 
@@ -132,7 +135,9 @@ DataSplits open_splits(const JobSpec& job, const DataOptions& options) {
   else if (!job.data.text.empty())
     splits = open_text(job, options, data.tokenizer.get(), rules);
   else
-    throw UsageError("data.train: not built yet");
+    splits = open_sources(job, cache_folder(job, options), rules,
+                          [&](const std::string& path) { return rooted(path, options); });
+  RAILYARD_CHECK(splits[0] != nullptr);
   data.train = std::move(splits[0]);
   data.valid = std::move(splits[1]);
   data.test = std::move(splits[2]);

@@ -7,6 +7,8 @@
 
 namespace railyard::data {
 
+inline constexpr const char* kDefaultSplit = "969,30,1";  // Megatron's
+
 // Cumulative fractions of train, valid and test: {0, .969, .999, 1}. Numbers are what matches [.0-9]+; missing ones are
 // 0. UsageError: not a number, more than three, or all zero.
 std::array<double, 4> parse_split(const std::string& split);

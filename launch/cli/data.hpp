@@ -1,16 +1,16 @@
 // railyard data: one function per subcommand, each in a file of its own.
 #pragma once
 
-#include <functional>
-
 #include <CLI/CLI.hpp>
+#include <functional>
 
 namespace railyard::launch {
 
 // Adds `railyard data` with its subcommands; returns what runs the chosen one.
 std::function<int()> define_data(CLI::App& program);
 
-// Each adds one subcommand and returns what runs it. Output goes to standard output, notes and progress to standard error.
+// Each adds one subcommand and returns what runs it. Output goes to standard output, notes and progress to standard
+// error.
 std::function<int()> define_data_index(CLI::App& data);
 std::function<int()> define_data_encode(CLI::App& data);
 std::function<int()> define_data_decode(CLI::App& data);

@@ -68,17 +68,22 @@ int decode(const Options& options) {
 }
 
 CLI::Option* add_tokenizer(CLI::App& command, Options& options) {
-  return command.add_option("--tokenizer", options.tokenizer, "TYPE:PATH with char, bytes, gpt2, huggingface, sentencepiece or tiktoken")->required();
+  return command
+      .add_option("--tokenizer", options.tokenizer,
+                  "TYPE:PATH with char, bytes, gpt2, huggingface, sentencepiece or tiktoken")
+      ->required();
 }
 
 }  // namespace
 
 std::function<int()> define_data_encode(CLI::App& data) {
   CLI::App* command = data.add_subcommand("encode", "Standard input to one JSON list of token ids.");
-  command->footer("Example: printf 'Hello world' | railyard data encode --tokenizer huggingface:/models/llama3/tokenizer.json");
+  command->footer(
+      "Example: printf 'Hello world' | railyard data encode --tokenizer huggingface:/models/llama3/tokenizer.json");
   auto options = std::make_shared<Options>();
   add_tokenizer(*command, *options);
-  command->add_flag("--special", options->special, "read the text of special tokens, such as <|endoftext|>, as these tokens");
+  command->add_flag("--special", options->special,
+                    "read the text of special tokens, such as <|endoftext|>, as these tokens");
   return [options] { return encode(*options); };
 }
 

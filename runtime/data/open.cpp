@@ -118,7 +118,8 @@ DataSplits open_splits(const JobSpec& job, const DataOptions& options) {
   if ((job.data.text.empty() ? 0 : 1) + (job.data.mock ? 1 : 0) + (lists ? 1 : 0) != 1)
     throw UsageError("data: give one of train = { { path = ... } }, text = \"FILE\" or mock = true");
   if (lists && job.data.sampling == "random")
-    throw UsageError("data.sampling: \"random\" goes with data.text; files are read in Megatron's order, \"sequential\"");
+    throw UsageError(
+        "data.sampling: \"random\" goes with data.text; files are read in Megatron's order, \"sequential\"");
   if (job.train.seed > UINT32_MAX && !job.data.mock && job.data.sampling == "sequential")
     throw UsageError("train.seed: {}: the sample order of sequential data takes a seed below 2^32", job.train.seed);
 

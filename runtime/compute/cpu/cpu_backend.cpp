@@ -50,12 +50,12 @@ void write_element(void* data, DType type, std::int64_t index, float value) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(const CpuOptions& options)
+CpuBackend::CpuBackend(const CpuOptions& options, const Kernels& kernels)
     : threads_(options.threads),
-      kernels_(select_kernels()),
+      kernels_(kernels),
       memory_limit_(physical_memory()),
       in_use_(std::make_shared<std::atomic<std::size_t>>(0)),
-      matmul_(options.threads, kernels_) {
+      matmul_(options.threads, kernels) {
   RAILYARD_CHECK(options.threads >= 1, "{} threads", options.threads);
   omp_set_num_threads(threads_);
   description_ = fmt::format("CPU, {} thread{}{}", threads_, threads_ == 1 ? "" : "s", instruction_set(kernels_));

@@ -15,7 +15,7 @@ namespace railyard::cpu {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(const CpuOptions& options);
+  explicit CpuBackend(const CpuOptions& options, const Kernels& kernels = *usable_kernels().front());
 
   [[nodiscard]] const std::string& description() const override { return description_; }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "runtime/base/dtype.hpp"
 
@@ -167,7 +168,7 @@ constexpr std::int64_t squared_norm_blocks(std::int64_t count) {
   return (count + kSquaredNormBlock - 1) / kSquaredNormBlock;
 }
 
-// The widest table that this processor can run. RunError on an x86-64 without AVX2 and FMA.
-const Kernels& select_kernels();
+// The tables that this processor can run, widest first. RunError on an x86-64 without AVX2 and FMA.
+const std::vector<const Kernels*>& usable_kernels();
 
 }  // namespace railyard::cpu

@@ -14,7 +14,8 @@ namespace railyard::mpi {
 namespace {
 
 constexpr int kQuestionTag = 1, kAnswerTag = 2;
-constexpr double kGrace = 2.0;  // seconds that peers have to answer a roll call
+constexpr double kGrace = 2.0;   // seconds that peers have to answer a roll call
+constexpr double kLinger = 0.5;  // seconds that a rank goes on answering once all have: ranks often give up together
 
 // Fixed-size messages of the roll call.
 struct Question {
@@ -137,7 +138,8 @@ void Waiter::fail(const Awaited& awaited, double waited) {
     check(MPI_Isend(&question, sizeof question, MPI_BYTE, awaited.peers[i], kQuestionTag, control_, &sends[i]),
           "MPI_Isend");
   const auto start = Clock::now();
-  while (seconds_since(start) < kGrace && std::count(states.begin(), states.end(), State::kSilent) > 0) {
+  double end = kGrace;
+  while (seconds_since(start) < end) {
     answer_calls(awaited);
     int there = 0;
     MPI_Status status;
@@ -155,6 +157,8 @@ void Waiter::fail(const Awaited& awaited, double waited) {
     const auto index = static_cast<std::size_t>(peer - awaited.peers.begin());
     states[index] = answer.reached >= awaited.sequence ? State::kCame : State::kElsewhere;
     elsewhere[index] = answer.waits_for.data();
+    if (std::count(states.begin(), states.end(), State::kSilent) == 0)
+      end = std::min(end, seconds_since(start) + kLinger);
   }
   std::string missing;
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -13,7 +13,7 @@
 
 namespace railyard::cpu {
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options, const Kernels& kernels = *usable_kernels().front());
 

@@ -1,0 +1,8 @@
+--@ error: 7: train.global_batch: micro_batch 2 x dp 4 = 8 does not divide global_batch 4
+local models = require "railyard.models"
+return job {
+  parallel = { dp = 4 },
+  model = models.tiny_llama { vocab = 65 },
+  data = { text = "corpus.txt", tokenizer = { type = "char" } },
+  train = { iterations = 10, global_batch = 4, micro_batch = 2, lr = { peak = 1e-3 } },
+}

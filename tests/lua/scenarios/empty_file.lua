@@ -1,0 +1,1 @@
+--@ error: returns nothing instead of a job; the file must end with `return job { ... }`

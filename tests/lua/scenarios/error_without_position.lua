@@ -1,0 +1,2 @@
+--@ error: 2: no place
+error("no place", 0)

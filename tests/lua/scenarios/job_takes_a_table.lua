@@ -1,0 +1,2 @@
+--@ error: 2: job takes one table: job { ... }
+return job "name"

@@ -1,0 +1,3 @@
+--@ error: 2: load: takes a string here, not a function
+load(function() return "" end)
+return job {}

@@ -1,0 +1,3 @@
+return {
+  iterations = = 3
+}

@@ -1,0 +1,2 @@
+-- Settings that several jobs share.
+return { iterations = 77 }

@@ -1,0 +1,3 @@
+--@ error: modules/broken.lua:2: unexpected symbol near '='
+require "modules.broken"
+return job {}

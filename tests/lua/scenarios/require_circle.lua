@@ -1,0 +1,3 @@
+--@ error: modules/circle.lua:1: require "modules.circle": it requires itself
+require "modules.circle"
+return job {}

@@ -1,0 +1,2 @@
+--@ error: 2: '}' expected near '5'
+return job { 4 5 }

@@ -1,11 +1,13 @@
 // The list of commands, in the order of the help text.
 #include "launch/cli/command.hpp"
+#include "launch/cli/command_topo.hpp"
 #include "launch/cli/data.hpp"
 
 namespace railyard::launch {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
+      {define_topo, "topo"},
       {define_data, "data"},
   };
   return list;

@@ -44,7 +44,7 @@ void sample_tokens(JobSpec job, const std::filesystem::path& checkpoint, Backend
   job.train.micro_batch = job.train.global_batch = 1;
   job.train.optimizer.distributed = false;
   const Layout layout = Layout::resolve(job.parallel, 1);
-  const auto communicator = make_single_communicator();
+  const auto communicator = make_single_communicator(backend);
   const ParallelGroups groups = ParallelGroups::make(layout, *communicator);
   RankState state(job, groups, &backend);
   state.take(backend, job.train.seed);

@@ -17,8 +17,8 @@ Folder::~Folder() { std::filesystem::remove_all(path_); }
 JobSpec gpt_job() {
   JobSpec job;
   job.name = "gpt";
-  job.model = {.layers = 4, .hidden = 64, .heads = 8, .kv_heads = 8, .head_dim = 8, .ffn = 192, .vocab = 101, .vocab_divisible_by = 1,
-               .seq_length = 32, .max_positions = 32, .norm = "layernorm", .activation = "gelu", .position = "learned", .bias = true,
+  job.model = {.layers = 9, .hidden = 32, .heads = 8, .kv_heads = 8, .head_dim = 4, .ffn = 96, .vocab = 101, .vocab_divisible_by = 1,
+               .seq_length = 16, .max_positions = 16, .norm = "layernorm", .activation = "gelu", .position = "learned", .bias = true,
                .tied_embeddings = true, .attention_dropout = 0.1, .hidden_dropout = 0.1};
   job.data.mock = true;
   job.data.split = "90,10";
@@ -26,7 +26,7 @@ JobSpec gpt_job() {
   job.parallel.dp = 1;
   job.parallel.order = "tp-cp-ep-dp-pp";
   job.parallel.schedule = "1f1b";
-  job.parallel.bucket_size = 20000;
+  job.parallel.bucket_size = 5000;
   job.train.iterations = 20;
   job.train.micro_batch = 2;
   job.train.global_batch = 16;
@@ -48,7 +48,7 @@ JobSpec gpt_job() {
 JobSpec llama_job() {
   JobSpec job = gpt_job();
   job.name = "llama";
-  job.model.kv_heads = 4;
+  job.model.heads = 16;
   job.model.norm = "rmsnorm";
   job.model.activation = "swiglu";
   job.model.position = "rope";

@@ -28,7 +28,7 @@ std::vector<LayoutCase> all_layouts() {
   std::vector<LayoutCase> cases;
   for (const int ranks : {1, 2, 4, 8})
     for (int tp = 1; tp <= ranks; tp *= 2)
-      for (int pp = 1; tp * pp <= ranks && pp <= 4; pp *= 2) {
+      for (int pp = 1; tp * pp <= ranks; pp *= 2) {
         const int dp = ranks / tp / pp;
         for (const bool sp : {false, true})
           for (const bool distributed : {false, true})

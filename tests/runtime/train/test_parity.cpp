@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "runtime/checkpoint/safetensors.hpp"
+#include "runtime/checkpoint/writer.hpp"
 #include "tests/runtime/train/job_fixture.hpp"
 
 namespace railyard::test {
@@ -102,7 +103,7 @@ TEST_P(Parity, LossAndGradientsAgreeWithPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Parity, testing::Values("gpt", "gpt_tanh", "llama", "nemotron", "qwen_window"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace railyard::test

@@ -3,6 +3,20 @@
 
 namespace railyard {
 
+Shape scales_shape(Scaling scaling, std::int64_t rows, std::int64_t columns) {
+  const auto blocks = [](std::int64_t count) { return (count + 127) / 128; };
+  const auto padded = [](std::int64_t count) { return (count + 3) / 4 * 4; };
+  switch (scaling) {
+    case Scaling::kTensor:
+      return {1};
+    case Scaling::kRow128:
+      return {blocks(columns), padded(rows)};
+    case Scaling::kBlock128:
+      return {blocks(rows), padded(blocks(columns))};
+  }
+  return {1};
+}
+
 void Backend::all_gather_gemm(Group& group, const Tensor& part, const Tensor& gathered, const Gemm& arguments) {
   RAILYARD_CHECK(arguments.a.data == gathered.data, "the product must take what was gathered");
   group.all_gather(part, gathered).wait();

@@ -39,6 +39,12 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
+// What an 8-bit tensor's scales belong to, and where the fp32 scales of an [r, c] matrix lie (as cuBLASLt reads them):
+// the whole tensor: [1]; 128 consecutive elements of a row: [ceil(c / 128), r rounded up to 4]; 128 x 128 elements:
+// [ceil(r / 128), ceil(c / 128) rounded up to 4]. Padding is never read.
+enum class Scaling : std::uint8_t { kTensor, kRow128, kBlock128 };
+[[nodiscard]] Shape scales_shape(Scaling scaling, std::int64_t rows, std::int64_t columns);
+
 // d = op(a) * op(b) (+ bias per column) (+ addend), or d += op(a) * op(b) when `accumulate`.
 // op(a) is [m, k], op(b) [k, n], d [m, n]. a and b in compute dtype, or 8-bit with scales (both then); d fp32 or
 // compute dtype.
@@ -51,6 +57,9 @@ struct Gemm {
   bool accumulate = false;
   Tensor bias;    // [n], optional
   Tensor addend;  // [m, n], optional; may be d itself
+  // 8-bit operands only. Their product is that of a row-major and a transposed matrix (transpose_b) on GPUs.
+  Scaling a_scaling = Scaling::kTensor, b_scaling = Scaling::kTensor;
+  bool fast_accumulation = false;  // of fewer bits: fit for the forward pass
 };
 
 // Packed heads of one token: [q_heads * d_qk | kv_heads * d_qk | kv_heads * d_v] columns, this rank's heads only.
@@ -92,6 +101,12 @@ struct AdamW {
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, weight_decay = 0.0F;
 };
 
+// Operations recorded by Backend::begin_capture, to be run again and again with the same tensors.
+class CapturedGraph {
+ public:
+  virtual ~CapturedGraph() = default;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -99,6 +114,21 @@ class Backend {
 
   // Dense bf16 peak in FLOP/s, which MFU is measured against; 0: unknown or meaningless (CPU).
   [[nodiscard]] virtual double peak_flops() const { return 0.0; }
+
+  // ---- recorded work ----
+  // Operations between begin_capture and end_capture are recorded instead of run; `launch` runs them with what is then in
+  // their tensors, at the cost of one call. Scalar arguments are recorded as they were; copies to and from the host and
+  // communication through the host cannot be recorded. Operations should have run once before with the same shapes:
+  // choices and workspaces are made then. False: this backend records nothing, call the operations every time.
+  virtual bool begin_capture() { return false; }
+  virtual std::unique_ptr<CapturedGraph> end_capture() { return nullptr; }
+  virtual void launch(CapturedGraph& /*graph*/) {}
+
+  // Choices that were measured (which algorithm multiplies which shape), as JSON, and their adoption: with the same
+  // choices, library and device, products have the same bits on all ranks and in every run. "": nothing is chosen.
+  // Adopt them before the first product; what does not fit the library or the device is ignored and measured again.
+  [[nodiscard]] virtual std::string algorithms() const { return {}; }
+  virtual void set_algorithms(const std::string& /*json*/) {}
 
   // ---- memory ----
   // Throws RunError with the sizes when there is not enough. Contents are undefined.
@@ -135,6 +165,22 @@ class Backend {
   virtual void all_gather_gemm(Group& group, const Tensor& part, const Tensor& gathered, const Gemm& arguments);
   // part [m / size, n] = reduce_scatter(gemm into arguments.d [m, n]).
   virtual void gemm_reduce_scatter(Group& group, const Gemm& arguments, const Tensor& part);
+
+  // ---- 8-bit numbers (OCP e4m3 and e5m2): real value = stored value * scale ----
+  // maximum [1] fp32 = max(maximum, largest magnitude in tensor [compute dtype]).
+  virtual void amax(const Tensor& tensor, const Tensor& maximum) = 0;
+  // scale [1] fp32 = maximum / the largest number of `type`; 1 where the maximum is zero or not finite.
+  virtual void scale_from_amax(const Tensor& maximum, DType type, const Tensor& scale) = 0;
+  // Delayed scaling: shifts `maximum` into history [steps] fp32 (the newest first), zeroes it, and sets the scale from
+  // the largest of the history.
+  virtual void scale_from_history(const Tensor& maximum, const Tensor& history, DType type, const Tensor& scale) = 0;
+  // Per-tensor scaling with the scale at out.scale: out [r, c] and, when defined, transposed [c, r] = in / scale, rounded
+  // to nearest even and saturated. `maximum` (optional) becomes max(maximum, largest magnitude of in). r and c are
+  // multiples of 16, in is of compute dtype, out and transposed of one 8-bit type.
+  virtual void quantize(const Tensor& in, const Tensor& out, const Tensor& transposed, const Tensor& maximum) = 0;
+  // The same for kRow128 and kBlock128 with scales that are computed here, and written to out.scale and
+  // transposed.scale (of scales_shape); rows of the transposed copy have scales of their own.
+  virtual void quantize_blocks(Scaling scaling, const Tensor& in, const Tensor& out, const Tensor& transposed) = 0;
 
   // ---- normalisation over the last axis ----
   // y = norm(x) * weight + bias; mean [n] fp32 (layernorm only, else undefined tensor) and rstd [n] fp32 are saved.

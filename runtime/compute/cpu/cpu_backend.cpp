@@ -163,8 +163,7 @@ void CpuBackend::scale(const Tensor& tensor, float factor) {
 }
 
 void CpuBackend::gemm(const Gemm& arguments) {
-  if (dtype_size(arguments.a.dtype) == 1)
-    throw UsageError("8-bit matrix products on the CPU are not built yet: use bf16 or fp32");
+  if (dtype_size(arguments.a.dtype) == 1) return gemm_8bit(arguments);
   matmul_.run(arguments);
 }
 

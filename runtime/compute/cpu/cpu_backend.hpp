@@ -40,6 +40,12 @@ class CpuBackend : public Backend {
   void gemm(const Gemm& arguments) override;
   void bias_gradient(const Tensor& grad, const Tensor& grad_bias) override;
 
+  void amax(const Tensor& tensor, const Tensor& maximum) override;
+  void scale_from_amax(const Tensor& maximum, DType type, const Tensor& scale) override;
+  void scale_from_history(const Tensor& maximum, const Tensor& history, DType type, const Tensor& scale) override;
+  void quantize(const Tensor& in, const Tensor& out, const Tensor& transposed, const Tensor& maximum) override;
+  void quantize_blocks(Scaling scaling, const Tensor& in, const Tensor& out, const Tensor& transposed) override;
+
   void norm_forward(NormKind kind, const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon,
                     const Tensor& y, const Tensor& mean, const Tensor& rstd) override;
   void norm_backward(NormKind kind, const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -81,6 +87,8 @@ class CpuBackend : public Backend {
  private:
   // Scratch of `count` floats, valid until the next call of it.
   float* scratch(std::int64_t count);
+  // gemm of 8-bit operands, widened to fp32 first.
+  void gemm_8bit(const Gemm& arguments);
 
   int threads_;
   const Kernels& kernels_;

@@ -9,6 +9,7 @@
 
 #include "runtime/base/crc32c.hpp"
 #include "runtime/base/error.hpp"
+#include "runtime/checkpoint/json_field.hpp"
 
 namespace railyard {
 namespace {
@@ -48,54 +49,15 @@ std::string tensors_text(const std::map<std::string, ManifestTensor>& tensors) {
   return out + "}";
 }
 
-// Typed access with the place in the message.
-class Field {
- public:
-  Field(const Json& json, std::string path, const std::string& source)
-      : json_(json), path_(std::move(path)), source_(source) {}
+std::uint32_t checksum(const JsonField& field) {
+  const std::string text = field.string();
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (text.size() != 8 || error != std::errc() || end != text.data() + 8) field.fail("expected 8 hexadecimal digits");
+  return value;
+}
 
-  [[nodiscard]] Field at(const char* key) const {
-    if (!json_.is_object()) fail("expected a table");
-    const auto found = json_.find(key);
-    if (found == json_.end()) fail(fmt::format("lacks \"{}\"", key));
-    return {*found, path_.empty() ? key : path_ + "." + key, source_};
-  }
-  [[nodiscard]] std::int64_t integer(std::int64_t minimum = 0) const {
-    if (!json_.is_number_integer()) fail("expected an integer");
-    if (json_.is_number_unsigned() && json_.get<std::uint64_t>() > INT64_MAX) fail("the number is too large");
-    if (json_.get<std::int64_t>() < minimum) fail(fmt::format("expected at least {}", minimum));
-    return json_.get<std::int64_t>();
-  }
-  [[nodiscard]] std::string string() const {
-    if (!json_.is_string()) fail("expected a string");
-    return json_.get<std::string>();
-  }
-  [[nodiscard]] std::uint32_t checksum() const {
-    const std::string text = string();
-    std::uint32_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-    if (text.size() != 8 || error != std::errc() || end != text.data() + 8) fail("expected 8 hexadecimal digits");
-    return value;
-  }
-  [[nodiscard]] Extents shape() const {
-    if (!json_.is_array()) fail("expected a list");
-    Extents out;
-    for (const Json& item : json_) out.push_back(Field(item, path_, source_).integer());
-    return out;
-  }
-  [[nodiscard]] const Json& json() const { return json_; }
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw UsageError("{}: no valid checkpoint manifest: {}: {}", source_, path_.empty() ? "document" : path_, what);
-  }
-
- private:
-  const Json& json_;
-  std::string path_;
-  const std::string& source_;
-};
-
-ManifestFile read_file_entry(const Field& field) {
+ManifestFile read_file_entry(const JsonField& field) {
   ManifestFile file;
   file.name = field.at("name").string();
   if (file.name.empty() || file.name.front() == '.' || file.name.find('/') != std::string::npos ||
@@ -104,31 +66,31 @@ ManifestFile read_file_entry(const Field& field) {
   file.bytes = static_cast<std::uint64_t>(field.at("bytes").integer());
   file.header_bytes = static_cast<std::uint64_t>(field.at("header_bytes").integer(8));
   if (file.header_bytes > file.bytes) field.fail("the header is longer than the file");
-  file.header_crc32c = field.at("header_crc32c").checksum();
+  file.header_crc32c = checksum(field.at("header_crc32c"));
   return file;
 }
 
-std::map<std::string, ManifestTensor> read_tensors(const Field& field, const std::string& source) {
+std::map<std::string, ManifestTensor> read_tensors(const JsonField& field, const std::string& source) {
   if (!field.json().is_object()) field.fail("expected a table");
   std::map<std::string, ManifestTensor> tensors;
   for (const auto& [name, json] : field.json().items()) {
-    const Field entry(json, fmt::format("tensor \"{}\"", name), source);
+    const JsonField entry(json, fmt::format("tensor \"{}\"", name), source);
     ManifestTensor tensor;
     const auto dtype = dtype_from_name(entry.at("dtype").string());
     if (!dtype) entry.fail("unknown dtype");
     tensor.dtype = *dtype;
-    tensor.shape = entry.at("shape").shape();
+    tensor.shape = entry.at("shape").integers();
     const auto elements = checked_volume(tensor.shape);
     if (!elements || *elements > INT64_MAX / 8) entry.fail("the shape is too large");
-    const Field chunks = entry.at("chunks");
+    const JsonField chunks = entry.at("chunks");
     if (!chunks.json().is_array()) chunks.fail("expected a list");
     for (const Json& item : chunks.json()) {
-      const Field chunk_field(item, entry.path(), source);
+      const JsonField chunk_field(item, entry.path(), source);
       ManifestChunk chunk;
       chunk.file = static_cast<std::size_t>(chunk_field.at("file").integer());
-      chunk.where = {chunk_field.at("offset").shape(), chunk_field.at("shape").shape()};
+      chunk.where = {chunk_field.at("offset").integers(), chunk_field.at("shape").integers()};
       chunk.position = static_cast<std::uint64_t>(chunk_field.at("position").integer());
-      chunk.crc32c = chunk_field.at("crc32c").checksum();
+      chunk.crc32c = checksum(chunk_field.at("crc32c"));
       if (!lies_inside(chunk.where, tensor.shape)) entry.fail("a chunk lies outside of the tensor");
       tensor.chunks.push_back(std::move(chunk));
     }
@@ -157,7 +119,7 @@ std::string ManifestPart::to_text() const {
 ManifestPart ManifestPart::parse(std::string_view text) {
   const std::string source = "a rank's part of the manifest";
   const Json document = parse_json(text, source);
-  const Field root(document, "", source);
+  const JsonField root(document, "", source);
   ManifestPart part;
   if (!root.at("file").json().is_null()) part.file = read_file_entry(root.at("file"));
   part.tensors = read_tensors(root.at("tensors"), source);
@@ -225,7 +187,7 @@ Manifest Manifest::parse(std::string_view text, const std::string& source) {
   if (hex(crc32c(std::as_bytes(std::span(body)))) != text.substr(kChecksumStart.size(), 8))
     throw UsageError("{}: the checksum in its first line does not fit the rest: damaged or cut short", source);
   const Json document = parse_json(text, source);
-  const Field root(document, "", source);
+  const JsonField root(document, "", source);
   if (root.at("format").string() != kFormat) root.at("format").fail("is not one of ours");
   if (root.at("version").integer() != kVersion)
     root.at("version").fail(fmt::format("this program reads version {}", kVersion));
@@ -233,23 +195,21 @@ Manifest Manifest::parse(std::string_view text, const std::string& source) {
   manifest.info.step = root.at("step").integer();
   manifest.info.consumed_samples = root.at("consumed_samples").integer();
   manifest.info.consumed_tokens = root.at("consumed_tokens").integer();
-  const Field loss_scale = root.at("loss_scale");
-  if (!loss_scale.json().is_number()) loss_scale.fail("expected a number");
-  manifest.info.loss_scale = loss_scale.json().get<double>();
+  manifest.info.loss_scale = root.at("loss_scale").number();
   manifest.info.data_order = root.at("data_order").string();
   manifest.info.generator = root.at("generator").json();
   manifest.info.job = root.at("job").json();
   manifest.info.state = root.at("state").json();
-  const Field files = root.at("files");
+  const JsonField files = root.at("files");
   if (!files.json().is_array()) files.fail("expected a list");
   std::set<std::string> names;
   for (const Json& item : files.json()) {
-    manifest.files.push_back(read_file_entry(Field(item, "files", source)));
+    manifest.files.push_back(read_file_entry(JsonField(item, "files", source)));
     if (!names.insert(manifest.files.back().name).second) files.fail("a name stands twice");
   }
   manifest.tensors = read_tensors(root.at("tensors"), source);
   for (const auto& [name, tensor] : manifest.tensors) {
-    const Field entry(document, fmt::format("tensor \"{}\"", name), source);
+    const JsonField entry(document, fmt::format("tensor \"{}\"", name), source);
     if (const auto fault = fault_of(tensor, nullptr)) entry.fail(*fault);
     for (const ManifestChunk& chunk : tensor.chunks) {
       if (chunk.file >= manifest.files.size()) entry.fail("a chunk lies in a file that is not listed");

@@ -13,7 +13,8 @@ namespace railyard {
 namespace {
 
 // decompose_range below a fixed index prefix; `axis` is the first free one.
-void decompose(const Extents& shape, Extents& prefix, std::int64_t begin, std::int64_t end, std::vector<Rectangle>& out) {
+void decompose(const Extents& shape, Extents& prefix, std::int64_t begin, std::int64_t end,
+               std::vector<Rectangle>& out) {
   const std::size_t axis = prefix.size();
   const auto emit = [&](std::int64_t first, std::int64_t count) {
     Rectangle rectangle;

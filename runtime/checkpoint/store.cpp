@@ -110,6 +110,14 @@ std::vector<std::string> verify_together(const fs::path& folder, const Manifest&
   return faults;
 }
 
+// Makes a name free at once; what it held is deleted later.
+void move_to_trash(const fs::path& dir, const fs::path& folder) {
+  std::error_code error;
+  fs::create_directory(dir / kTrash, error);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  rename_path(folder, dir / kTrash / fmt::format("{}.{:x}-{:x}", folder.filename().string(), now, ::getpid()));
+}
+
 }  // namespace
 
 fs::path step_folder(const fs::path& dir, std::int64_t step) { return dir / fmt::format("{}{}", kStepPrefix, step); }
@@ -204,13 +212,6 @@ std::optional<std::int64_t> latest_valid(const fs::path& dir, Collectives& colle
   }
 }
 
-void move_to_trash(const fs::path& dir, const fs::path& folder) {
-  std::error_code error;
-  fs::create_directory(dir / kTrash, error);
-  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  rename_path(folder, dir / kTrash / fmt::format("{}.{:x}-{:x}", folder.filename().string(), now, ::getpid()));
-}
-
 std::vector<std::int64_t> prune(const fs::path& dir, std::int64_t published, const Retention& retention) {
   std::vector<std::int64_t> removed;
   std::int64_t kept = 1;
@@ -248,6 +249,39 @@ void remove_leftovers(const fs::path& dir) {
       leftovers.push_back(entries->path());
   }
   for (const fs::path& path : leftovers) fs::remove_all(path, error);
+}
+
+fs::path make_temporary_folder(const fs::path& dir, std::int64_t step) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  fs::path folder = dir / fmt::format("{}.tmp-{:x}-{:x}", step_folder({}, step).string(), now, ::getpid());
+  make_directory(folder);
+  return folder;
+}
+
+void publish_folder(const fs::path& dir, const fs::path& temporary, const Manifest& manifest) {
+  write_new_file(temporary / kManifestName, manifest.to_text());
+  sync_directory(temporary);
+  const fs::path final_folder = step_folder(dir, manifest.info.step);
+  std::error_code error;
+  if (fs::exists(final_folder, error)) {
+    // A run that went back to an older step saves this one again: the name never stands for nothing in between, where
+    // the file system can swap two names.
+    if (exchange_paths(temporary, final_folder)) {
+      move_to_trash(dir, temporary);
+    } else {
+      move_to_trash(dir, final_folder);
+      rename_path(temporary, final_folder);
+    }
+  } else {
+    rename_path(temporary, final_folder);
+  }
+  sync_directory(dir);
+  // Only a hint: the step is saved without it.
+  try {
+    write_file_atomic(dir / "latest", final_folder.filename().string() + "\n");
+  } catch (const Error&) {
+    fs::remove(dir / "latest", error);
+  }
 }
 
 }  // namespace railyard

@@ -54,7 +54,11 @@ std::vector<std::int64_t> prune(const std::filesystem::path& dir, std::int64_t p
 // Deletes what killed programs left: half-written checkpoints and trash. Only for the owner of the run.
 void remove_leftovers(const std::filesystem::path& dir);
 
-// Moves a checkpoint to .trash without deleting it yet; used where a name must become free.
-void move_to_trash(const std::filesystem::path& dir, const std::filesystem::path& folder);
+// A new folder DIR/step-N.tmp-... to fill; RunError.
+[[nodiscard]] std::filesystem::path make_temporary_folder(const std::filesystem::path& dir, std::int64_t step);
+
+// Makes a filled and synced folder the checkpoint of its step: manifest, syncs, rename, sync of DIR, hint. An older one
+// of the same step gives way at that instant. RunError; then the old one, if any, still stands.
+void publish_folder(const std::filesystem::path& dir, const std::filesystem::path& temporary, const Manifest& manifest);
 
 }  // namespace railyard

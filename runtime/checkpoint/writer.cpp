@@ -1,8 +1,6 @@
 // Staging, writing and publishing a checkpoint.
 #include "runtime/checkpoint/writer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -87,11 +85,8 @@ void CheckpointWriter::begin(CheckpointInfo info) {
   RAILYARD_CHECK(state_ == State::kIdle, "the save before was not published");
   std::string message;
   if (collectives_.rank() == 0) {
-    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-    const std::string name = fmt::format("{}.tmp-{:x}-{:x}", step_folder({}, info.step).string(), now, ::getpid());
     try {
-      make_directory(dir_ / name);
-      message = fmt::format("+{}", name);
+      message = fmt::format("+{}", make_temporary_folder(dir_, info.step).filename().string());
     } catch (const Error& error) {
       message = fmt::format("!{}", error.what());
     }
@@ -231,7 +226,7 @@ void CheckpointWriter::publish_on_rank_zero(const std::vector<std::string>& text
     if (bytes != entry.bytes)
       throw RunError("{}: has {} bytes, but {} were written", (temporary_ / entry.name).string(), bytes, entry.bytes);
   }
-  put_in_place(manifest);
+  publish_folder(dir_, temporary_, manifest);
   if (pruning_.joinable()) pruning_.join();
   pruning_ = std::thread([dir = dir_, step = info_.step, retention = retention_] {
     try {
@@ -240,32 +235,6 @@ void CheckpointWriter::publish_on_rank_zero(const std::vector<std::string>& text
       std::fprintf(stderr, "railyard: warning: %s\n", error.what());
     }
   });
-}
-
-void CheckpointWriter::put_in_place(const Manifest& manifest) {
-  write_new_file(temporary_ / kManifestName, manifest.to_text());
-  sync_directory(temporary_);
-  const fs::path final_folder = step_folder(dir_, info_.step);
-  std::error_code error;
-  if (fs::exists(final_folder, error)) {
-    // A run that went back to an older step saves this one again: the name never stands for nothing in between,
-    // where the file system can swap two names.
-    if (exchange_paths(temporary_, final_folder)) {
-      move_to_trash(dir_, temporary_);
-    } else {
-      move_to_trash(dir_, final_folder);
-      rename_path(temporary_, final_folder);
-    }
-  } else {
-    rename_path(temporary_, final_folder);
-  }
-  sync_directory(dir_);
-  // Only a hint: the step is saved without it.
-  try {
-    write_file_atomic(dir_ / "latest", final_folder.filename().string() + "\n");
-  } catch (const Error&) {
-    fs::remove(dir_ / "latest", error);
-  }
 }
 
 }  // namespace railyard

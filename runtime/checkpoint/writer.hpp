@@ -77,7 +77,6 @@ class CheckpointWriter {
   void write_part() noexcept;
   [[nodiscard]] ManifestPart write_file() const;
   void publish_on_rank_zero(const std::vector<std::string>& parts);
-  void put_in_place(const Manifest& manifest);
   void wait_for_background();
 
   Collectives& collectives_;

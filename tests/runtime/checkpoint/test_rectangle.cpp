@@ -21,7 +21,8 @@ std::vector<std::int64_t> flat_indices(const Extents& shape, const Rectangle& re
 }
 
 TEST(Rectangle, EveryRangeOfSmallTensors) {
-  for (const Extents& shape : std::vector<Extents>{{}, {7}, {3, 4}, {1, 5}, {5, 1}, {2, 3, 4}, {3, 1, 4}, {2, 2, 2, 3}}) {
+  for (const Extents& shape :
+       std::vector<Extents>{{}, {7}, {3, 4}, {1, 5}, {5, 1}, {2, 3, 4}, {3, 1, 4}, {2, 2, 2, 3}}) {
     const std::int64_t total = volume(shape);
     const std::size_t limit = shape.empty() ? 1 : 2 * shape.size() - 1;
     for (std::int64_t begin = 0; begin <= total; ++begin) {

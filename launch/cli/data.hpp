@@ -1,4 +1,4 @@
-// railyard data: one function per subcommand, each in a file of its own.
+// railyard data: a function per subcommand.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,10 @@ std::function<int()> define_data(CLI::App& program);
 
 // Each adds one subcommand and returns what runs it. Output goes to standard output, notes and progress to standard
 // error.
+std::function<int()> define_data_tokenize(CLI::App& data);
+std::function<int()> define_data_inspect(CLI::App& data);
+std::function<int()> define_data_verify(CLI::App& data);
+std::function<int()> define_data_merge(CLI::App& data);
 std::function<int()> define_data_index(CLI::App& data);
 std::function<int()> define_data_encode(CLI::App& data);
 std::function<int()> define_data_decode(CLI::App& data);

@@ -60,8 +60,14 @@ class MpiGroup::Operation {
   void at_end(std::function<void()> step) { end_.push_back(std::move(step)); }
   MPI_Request* request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
+  void set_reduction(std::shared_ptr<Reduction> reduction) { reduction_ = std::move(reduction); }
+
   void wait() {
-    waiter_->wait(requests_, awaited_);
+    if (reduction_) {
+      waiter_->wait([this] { return reduction_->done(); }, awaited_);
+    } else {
+      waiter_->wait(requests_, awaited_);
+    }
     for (const auto& step : end_) step();
     done_ = true;
     for (Buffer& buffer : staging_) pool_->give_back(std::move(buffer));
@@ -85,6 +91,7 @@ class MpiGroup::Operation {
   std::shared_ptr<StagingPool> pool_;
   Awaited awaited_;
   std::vector<MPI_Request> requests_;
+  std::shared_ptr<Reduction> reduction_;
   std::vector<Buffer> staging_;
   std::vector<std::function<void()>> end_;
   bool done_ = false;
@@ -96,6 +103,9 @@ template <class Pending>
 Handle handle(std::shared_ptr<Pending> operation) {
   return Handle([operation = std::move(operation)] { operation->wait(); });
 }
+
+// Bytes of a block from which own sums are faster than MPI's.
+constexpr std::size_t kMessageBytes = 4096;
 
 bool widens(const Tensor& tensor) { return tensor.dtype == DType::kBFloat16; }
 
@@ -112,9 +122,11 @@ MpiGroup::MpiGroup(std::shared_ptr<Waiter> waiter, std::shared_ptr<StagingPool> 
       limit_(limit) {
   check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
+  waiter_->add_queue(&reductions_);
 }
 
 MpiGroup::~MpiGroup() {
+  waiter_->remove_queue(&reductions_);
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized == 0) MPI_Comm_free(&communicator_);
@@ -125,6 +137,11 @@ std::shared_ptr<MpiGroup::Operation> MpiGroup::begin_collective(const char* name
                   ++waiter_->progress(number_).collectives, ranks_};
   std::erase(awaited.peers, waiter_->world_rank());
   return std::make_shared<Operation>(waiter_, pool_, std::move(awaited));
+}
+
+bool MpiGroup::by_messages(DType type, ReduceOp op, std::int64_t elements) const {
+  return op == ReduceOp::kSum && (type == DType::kFloat32 || type == DType::kBFloat16) &&
+         static_cast<std::size_t>(elements / size()) * dtype_size(type) >= kMessageBytes;
 }
 
 std::shared_ptr<MpiGroup::Operation> MpiGroup::begin_message(Awaited::Kind kind, int peer) {
@@ -140,6 +157,15 @@ std::shared_ptr<MpiGroup::Operation> MpiGroup::begin_message(Awaited::Kind kind,
 
 Handle MpiGroup::all_reduce(const Tensor& tensor, ReduceOp op) {
   auto operation = begin_collective("all_reduce");
+  if (by_messages(tensor.dtype, op, tensor.elements())) {
+    const std::int64_t block = (tensor.elements() + size() - 1) / size();
+    std::byte* staging = operation->stage(Reduction::staging_bytes(size(), tensor.dtype, block));
+    auto reduction = Reduction::all_reduce({communicator_, rank_, size()}, tensor.dtype, operation->both(tensor),
+                                           tensor.elements(), staging);
+    operation->set_reduction(reduction);
+    reductions_.push(std::move(reduction));
+    return handle(std::move(operation));
+  }
   const bool wide = widens(tensor);
   std::byte* data = wide ? operation->widened(tensor) : operation->both(tensor);
   if (wide) operation->narrow_back(data, tensor);
@@ -172,6 +198,14 @@ Handle MpiGroup::reduce_scatter(const Tensor& whole, const Tensor& part) {
   RAILYARD_CHECK(whole.elements() == part.elements() * size() && whole.dtype == part.dtype, "reduce_scatter in {}",
                  name_);
   auto operation = begin_collective("reduce_scatter");
+  if (by_messages(whole.dtype, ReduceOp::kSum, whole.elements())) {
+    std::byte* staging = operation->stage(Reduction::staging_bytes(size(), whole.dtype, part.elements()));
+    auto reduction = Reduction::reduce_scatter({communicator_, rank_, size()}, whole.dtype, operation->input(whole),
+                                               operation->output(part), part.elements(), staging);
+    operation->set_reduction(reduction);
+    reductions_.push(std::move(reduction));
+    return handle(std::move(operation));
+  }
   const bool wide = widens(whole);
   const DType type = wide ? DType::kFloat32 : whole.dtype;
   const std::size_t part_bytes = static_cast<std::size_t>(part.elements()) * dtype_size(type);

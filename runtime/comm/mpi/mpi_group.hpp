@@ -1,4 +1,4 @@
-// A group of ranks over an MPI communicator of its own, by MPI's nonblocking operations.
+// A group of ranks over an MPI communicator of its own, by MPI's nonblocking operations and own sums for large tensors.
 #pragma once
 
 #include <mpi.h>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/comm/group.hpp"
+#include "runtime/comm/mpi/reduction.hpp"
 #include "runtime/comm/mpi/staging.hpp"
 #include "runtime/comm/mpi/types.hpp"
 #include "runtime/comm/mpi/wait.hpp"
@@ -39,6 +40,8 @@ class MpiGroup final : public Group {
   class Operation;
 
   std::shared_ptr<Operation> begin_collective(const char* name);
+  // Whether a sum of `elements` goes by messages between the members rather than by MPI's reduction.
+  [[nodiscard]] bool by_messages(DType type, ReduceOp op, std::int64_t elements) const;
   std::shared_ptr<Operation> begin_message(Awaited::Kind kind, int peer);
 
   std::shared_ptr<Waiter> waiter_;
@@ -47,6 +50,7 @@ class MpiGroup final : public Group {
   std::vector<int> ranks_;
   std::string name_;
   std::int64_t number_, limit_;
+  ReductionQueue reductions_;
   int rank_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "runtime/base/error.hpp"
+#include "runtime/comm/mpi/reduction.hpp"
 
 namespace railyard::mpi {
 namespace {
@@ -80,14 +81,23 @@ std::int64_t Waiter::add_group() {
 }
 
 void Waiter::wait(std::vector<MPI_Request>& requests, const Awaited& awaited) {
+  wait(
+      [&] {
+        int done = 0;
+        check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
+              awaited.operation.c_str());
+        return done != 0;
+      },
+      awaited);
+}
+
+void Waiter::wait(const std::function<bool()>& done, const Awaited& awaited) {
   const auto start = Clock::now();
   Clock::time_point look = start;
   Pause pause;
   for (int round = 0;; ++round) {
-    int done = 0;
-    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
-          awaited.operation.c_str());
-    if (done != 0) return;
+    for (ReductionQueue* queue : queues_) queue->advance();
+    if (done()) return;
     pause.step();
     if (round % 64 != 63) continue;
     const Clock::time_point now = Clock::now();

@@ -6,10 +6,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace railyard::mpi {
+
+class ReductionQueue;
 
 // Throws RunError with MPI's own text when `status` is an error.
 void check(int status, const char* what);
@@ -39,8 +42,15 @@ class Waiter {
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
 
-  // Returns when all requests are complete; RunError after the time-out.
+  // Returns when `done` says so, which tries again at each call; RunError after the time-out. Sums of all groups
+  // advance meanwhile: a rank that waits for one must not hold up others that wait for another.
+  void wait(const std::function<bool()>& done, const Awaited& awaited);
+  // Returns when all requests are complete.
   void wait(std::vector<MPI_Request>& requests, const Awaited& awaited);
+
+  // A group's sums, to be advanced by every wait; the group removes them when it ends.
+  void add_queue(ReductionQueue* queue) { queues_.push_back(queue); }
+  void remove_queue(ReductionQueue* queue) { std::erase(queues_, queue); }
 
   // Registers the next group, in the order that all ranks register theirs; its progress is kept here.
   std::int64_t add_group();
@@ -59,6 +69,7 @@ class Waiter {
   double timeout_;
   int rank_ = 0, size_ = 0;
   std::vector<Progress> progress_;
+  std::vector<ReductionQueue*> queues_;
 };
 
 }  // namespace railyard::mpi

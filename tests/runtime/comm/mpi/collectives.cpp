@@ -102,6 +102,31 @@ TEST_P(MpiTest, ReduceScatter) {
     }
 }
 
+// Longer than one round of messages, and a length that nothing divides; two at once, waited for in the other order.
+TEST_P(MpiTest, LongSumsGoInPieces) {
+  const int rank = group_->rank(), size = group_->size();
+  const std::int64_t count = 2 * size * mpi::Reduction::kBlock + 12345;
+  const Tensor first = tensor(values(rank, count), DType::kFloat32),
+               second = tensor(values(rank, 5 * count / 7), DType::kBFloat16);
+  Handle one = group_->all_reduce(first, ReduceOp::kSum), other = group_->all_reduce(second, ReduceOp::kSum);
+  other.wait();
+  one.wait();
+  Numbers want(static_cast<std::size_t>(count));
+  for (int member = 0; member < size; ++member)
+    for (std::int64_t i = 0; i < count; ++i) want[static_cast<std::size_t>(i)] += value(member, i);
+  EXPECT_EQ(numbers(first), want);
+  want.resize(static_cast<std::size_t>(5 * count / 7));
+  EXPECT_EQ(numbers(second), want);
+  const std::int64_t piece = mpi::Reduction::kBlock + 77;
+  const Tensor whole = tensor(values(rank, size * piece), DType::kFloat32);
+  const Tensor part = tensor(Numbers(static_cast<std::size_t>(piece), 99.0), DType::kFloat32);
+  group_->reduce_scatter(whole, part).wait();
+  want.assign(static_cast<std::size_t>(piece), 0.0);
+  for (int member = 0; member < size; ++member)
+    for (std::int64_t i = 0; i < piece; ++i) want[static_cast<std::size_t>(i)] += value(member, rank * piece + i);
+  EXPECT_EQ(numbers(part), want);
+}
+
 TEST_P(MpiTest, AllToAll) {
   const int rank = group_->rank(), size = group_->size();
   for (const std::int64_t count : kCounts) {

@@ -108,9 +108,9 @@ TEST_F(WorldTest, ATimeoutSaysWhereAMissingRankWaits) {
     }
     ADD_FAILURE() << "nothing was missing";
   } catch (const RunError& error) {
-    const std::string want =
-        mpi_.rank == stray ? "rank 0 (waits in all_reduce of group tp 0 instead)"
-                           : fmt::format("rank {} (waits in receive from rank 0 of group pp 0 instead)", stray);
+    const std::string want = mpi_.rank == stray
+                                 ? "rank 0 (waits in all_reduce of group tp 0 instead)"
+                                 : fmt::format("rank {} (waits in receive from rank 0 of group pp 0 instead)", stray);
     if (mpi_.rank == 0 || mpi_.rank == stray) {
       EXPECT_THAT(error.what(), testing::HasSubstr(want));
     }

@@ -1,5 +1,6 @@
 // The list of commands, in the order of the help text.
 #include "launch/cli/command.hpp"
+#include "launch/cli/command_bench.hpp"
 #include "launch/cli/command_topo.hpp"
 #include "launch/cli/data.hpp"
 
@@ -9,6 +10,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
       {define_topo, "topo"},
       {define_data, "data"},
+      {define_bench, "bench"},
   };
   return list;
 }

@@ -41,7 +41,7 @@ class TrainLoop {
     restore();
     if (evaluates() && step_ == 0) evaluate();
     const TrainEnd end = loop();
-    if (step_ != saved_) save(false);
+    if (step_ != saved_ && environment_.save) save(false);
     publish();
     return {end, step_};
   }

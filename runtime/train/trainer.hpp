@@ -19,6 +19,7 @@ struct TrainEnvironment {
   Backend* backend = nullptr;
   std::filesystem::path run_dir;    // exists and is ours (locked)
   std::filesystem::path data_root;  // relative data paths start here
+  bool save = true;                 // false: nothing is written at the end (measurements)
   // Polled on every rank at each step boundary; if it is true on any, all ranks checkpoint and stop.
   std::function<bool()> stop_requested;
   // On rank 0.

@@ -2,9 +2,11 @@
 #include "runtime/comm/nccl/nccl.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
+#include <thread>
 
 #include "runtime/base/error.hpp"
 #include "runtime/comm/nccl/nccl_group.hpp"
@@ -45,6 +47,7 @@ class NcclCommunicator final : public Communicator {
     check(result, world_->get(), what.c_str());
     finish(*monitor_, world_->get(), result, what);
     if (alone) return make_single_group(backend_, name);
+    wait_for_handle(communicator, what);
     finish(*monitor_, communicator, ncclInProgress, what);
     return std::make_unique<NcclGroup>(backend_, monitor_, std::make_unique<OwnedCommunicator>(monitor_, communicator),
                                        stream_of(name), std::move(host_group), ranks, name);
@@ -64,6 +67,19 @@ class NcclCommunicator final : public Communicator {
   Communicator& host() {
     monitor_->check();
     return host_;
+  }
+
+  // NCCL writes the new communicator's handle from a thread of its own, some time after the call.
+  void wait_for_handle(ncclComm_t& communicator, const std::string& what) {
+    const std::atomic_ref<ncclComm_t> handle(communicator);
+    const auto start = std::chrono::steady_clock::now();
+    while (handle.load() == nullptr) {
+      monitor_->check();
+      const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      if (waited > monitor_->timeout())
+        throw RunError("NCCL: {} takes more than {:.0f} s; NCCL_DEBUG=INFO tells more", what, monitor_->timeout());
+      std::this_thread::yield();
+    }
   }
 
   // Groups of a kind ("tp 0", "tp 1") share a stream: a rank is in one of each kind.

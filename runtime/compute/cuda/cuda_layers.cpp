@@ -87,7 +87,6 @@ void CudaBackend::norm_backward(NormKind kind, const Tensor& grad_y, const Tenso
   const NormShape shape = norm_shape(kind, x);
   RAILYARD_CHECK(grad_y.elements() == x.elements() && grad_x.elements() == x.elements(), "norm");
   RAILYARD_CHECK(!addend.defined() || addend.elements() == x.elements(), "norm");
-  RAILYARD_CHECK(shape.center || !grad_bias.defined(), "an RMS norm has no bias");
   cuda::norm_backward(target(), shape, grad_y.data, x.data, weight.data, mean.as<float>(), rstd.as<float>(),
                       addend.data, grad_x.data, grad_weight.as<float>(), grad_bias.as<float>(),
                       static_cast<float*>(scratch(floats(norm_backward_scratch(target(), shape)))));
@@ -191,7 +190,7 @@ void CudaBackend::embedding_backward(const Tensor& ids, const Tensor& grad_out, 
                                      const Tensor& grad_table) {
   RAILYARD_CHECK(grad_out.rows() == ids.elements() && grad_out.columns() == grad_table.columns(), "embedding");
   RAILYARD_CHECK(grad_table.dtype == DType::kFloat32, "embedding");
-  const std::size_t bytes = embedding_backward_scratch(ids.elements(), grad_table.rows());
+  const std::size_t bytes = embedding_backward_scratch(ids.elements(), grad_table.columns(), grad_table.rows());
   cuda::embedding_backward(target(), grad_out.dtype, ids.as<std::int32_t>(), ids.elements(), grad_out.columns(),
                            grad_out.data, first_row, grad_table.rows(), grad_table.as<float>(), scratch(bytes), bytes);
 }

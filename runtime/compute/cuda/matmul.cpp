@@ -14,7 +14,7 @@ namespace railyard::cuda {
 namespace {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20U;
-constexpr int kCandidates = 8;
+constexpr int kCandidates = 16;
 
 void check_blas(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]

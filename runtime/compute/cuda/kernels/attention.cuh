@@ -83,11 +83,4 @@ void with_attention_kernel(DType type, const Heads& heads, F&& f) {
   });
 }
 
-template <class Kernel>
-void allow_shared_memory(Kernel kernel, std::size_t bytes) {
-  if (bytes > 48 * 1024)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-          "shared memory of the attention kernel");
-}
-
 }  // namespace railyard::cuda

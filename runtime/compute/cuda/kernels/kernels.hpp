@@ -83,7 +83,7 @@ void residual_add(const Target& target, DType type, std::int64_t rows, std::int6
 void embedding_forward(const Target& target, DType type, const std::int32_t* ids, std::int64_t count,
                        std::int64_t columns, const void* table, std::int64_t first_row, std::int64_t table_rows,
                        bool accumulate, void* out);
-std::size_t embedding_backward_scratch(std::int64_t count, std::int64_t table_rows);  // in bytes
+std::size_t embedding_backward_scratch(std::int64_t count, std::int64_t columns, std::int64_t table_rows);  // in bytes
 void embedding_backward(const Target& target, DType type, const std::int32_t* ids, std::int64_t count,
                         std::int64_t columns, const void* grad_out, std::int64_t first_row, std::int64_t table_rows,
                         float* grad_table, void* scratch, std::size_t scratch_bytes);

@@ -10,9 +10,32 @@ namespace railyard::cuda {
 
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
+// Lets a kernel have more shared memory than what needs no asking.
+template <class Kernel>
+void allow_shared_memory(Kernel kernel, std::size_t bytes) {
+  if (bytes > 48 * 1024)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+          "shared memory of a kernel");
+}
+
 // Blocks of a one-dimensional grid over `work` items, `per_block` each.
 inline unsigned grid_of(std::int64_t work, std::int64_t per_block) {
   return static_cast<unsigned>(divide_up(work, per_block));
+}
+
+// Blocks of `threads` accesses of `width` elements over a matrix, those of a row beside each other (so that memory is
+// written in order), and where a block is in it.
+inline unsigned row_grid(std::int64_t rows, std::int64_t columns, int threads, int width) {
+  return static_cast<unsigned>(rows * divide_up<std::int64_t>(columns, std::int64_t{threads} * width));
+}
+struct RowPlace {
+  std::int64_t row, column;
+};
+template <int kBlockThreads, int W>
+__device__ __forceinline__ RowPlace row_place(std::int64_t columns) {
+  const auto chunks = static_cast<unsigned>(divide_up<std::int64_t>(columns, kBlockThreads * W));
+  const unsigned row = blockIdx.x / chunks;
+  return {row, (static_cast<std::int64_t>(blockIdx.x - row * chunks) * kBlockThreads + threadIdx.x) * W};
 }
 
 // What four consecutive features (or keys) of a token are multiplied with; block = feature / 4.

@@ -14,15 +14,22 @@ struct Spread {
   int width, packs, threads;
 };
 
-Spread spread_of(const NormShape& shape, bool is_aligned) {
+// Several accesses a thread keep more loads in flight, and fewer threads wait for each other; `wanted` is what the
+// registers hold. Single elements have one kernel only.
+Spread spread_of(const NormShape& shape, bool is_aligned, int wanted) {
   const int full = shape.type == DType::kFloat32 ? kPackOf<float> : kPackOf<__nv_bfloat16>;
   const int width = is_aligned && shape.columns % full == 0 ? full : 1;
   const std::int64_t accesses = divide_up<std::int64_t>(shape.columns, width);
-  int packs = width == 1 ? kMostPacks : 1;  // single elements have one kernel only
+  int packs = 1;
+  while (packs < wanted && accesses > static_cast<std::int64_t>(packs) * kWarp) packs *= 2;
   while (packs < kMostPacks && divide_up<std::int64_t>(accesses, packs) > kMostThreads) packs *= 2;
+  if (width == 1) packs = kMostPacks;
   const std::int64_t threads = divide_up<std::int64_t>(divide_up<std::int64_t>(accesses, packs), kWarp) * kWarp;
   return {width, packs, static_cast<int>(std::min<std::int64_t>(threads, 1 << 20))};
 }
+
+constexpr int kWantedPacks = 4;
+constexpr std::size_t kMostSharedBytes = 160 * 1024;
 
 template <class T, int W, int P>
 __global__ void __launch_bounds__(kMostThreads)
@@ -83,67 +90,77 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-template <class T, int W, int P>
-struct Row {
-  Pack<T, W> grad[P], x[P];
+// Sums that a thread keeps in shared memory, for columns that are its own: piece h of pack p lies beside those of the
+// other threads, so that accesses do not collide.
+template <int W, int P>
+struct Totals {
+  static constexpr int kPiece = W < 4 ? W : 4;
+  float* memory;
+  __device__ __forceinline__ Pack<float, kPiece>& at(int p, int h) const {
+    return reinterpret_cast<Pack<float, kPiece>*>(
+        memory)[(p * (W / kPiece) + h) * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)];
+  }
 };
 
 template <class T, int W, int P>
-__device__ __forceinline__ void load_row(Row<T, W, P>& to, const T* grad_y, const T* x, std::int64_t row,
-                                         std::int64_t columns, int first, int step) {
+__device__ __forceinline__ void write_totals(const Totals<W, P>& totals, float* parts, std::int64_t columns, int first,
+                                             int step) {
+  if (parts == nullptr) return;
+  constexpr int kPiece = Totals<W, P>::kPiece;
 #pragma unroll
   for (int p = 0; p < P; ++p) {
     const int column = first + p * step;
-    if (column < columns) {
-      to.grad[p] = load<T, W>(grad_y + row * columns + column);
-      to.x[p] = load<T, W>(x + row * columns + column);
-    }
+    if (column >= columns) continue;
+#pragma unroll
+    for (int lane = 0; lane < W; ++lane)
+      parts[static_cast<std::int64_t>(blockIdx.x) * columns + column + lane] =
+          totals.at(p, lane / kPiece).x[lane % kPiece];
   }
 }
 
-// A block takes every gridDim.x-th row, the next one loaded while one is summed, and writes its sums for the weight and
-// the bias at row blockIdx.x of their partial sums (null: not wanted).
+// A block takes every gridDim.x-th row and writes its sums for the weight and the bias at row blockIdx.x of their
+// partial sums (null: not wanted).
 template <class T, int W, int P, bool kCenter>
 __global__ void __launch_bounds__(kMostThreads)
     norm_backward_kernel(NormShape shape, const T* grad_y, const T* x, const T* weight, const float* mean,
                          const float* rstd, const T* addend, T* grad_x, float* weight_parts, float* bias_parts) {
   __shared__ float shared[2][2 * kWarp];
+  extern __shared__ __align__(16) float sums_of_columns[];
+  constexpr int kPiece = Totals<W, P>::kPiece;
   const std::int64_t columns = shape.columns;
   const int first = static_cast<int>(threadIdx.x) * W, step = static_cast<int>(blockDim.x) * W;
-  float scale[P][W], grad_weight[P][W] = {}, grad_bias[kCenter ? P : 1][kCenter ? W : 1] = {};
+  const Totals<W, P> weight_totals{sums_of_columns}, bias_totals{sums_of_columns + P * step};
 #pragma unroll
-  for (int p = 0; p < P; ++p) {
-    if (first + p * step < columns) {
-      const Pack<T, W> w = load<T, W>(weight + first + p * step);
+  for (int p = 0; p < P; ++p)
 #pragma unroll
-      for (int lane = 0; lane < W; ++lane) scale[p][lane] = to_float(w.x[lane]) + shape.weight_offset;
+    for (int h = 0; h < W / kPiece; ++h) {
+      weight_totals.at(p, h) = {};
+      if constexpr (kCenter) bias_totals.at(p, h) = {};
     }
-  }
-  constexpr bool kAhead = P <= 2;  // more do not fit the registers
-  Row<T, W, P> current, next;
-  std::int64_t row = blockIdx.x;
-  if (row < shape.rows) load_row(current, grad_y, x, row, columns, first, step);
-  for (int turn = 0; row < shape.rows; row += gridDim.x, turn ^= 1) {
-    if (kAhead && row + gridDim.x < shape.rows) load_row(next, grad_y, x, row + gridDim.x, columns, first, step);
-    Pack<T, W> extra[P];
-    if (addend != nullptr) {
+  int turn = 0;
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x, turn ^= 1) {
+    Pack<T, W> grads[P], inputs[P], extra[P];
 #pragma unroll
-      for (int p = 0; p < P; ++p)
-        if (first + p * step < columns) extra[p] = load<T, W>(addend + row * columns + first + p * step);
+    for (int p = 0; p < P; ++p) {
+      const int column = first + p * step;
+      if (column < columns) {
+        grads[p] = load<T, W>(grad_y + row * columns + column);
+        inputs[p] = load<T, W>(x + row * columns + column);
+        if (addend != nullptr) extra[p] = load<T, W>(addend + row * columns + column);
+      }
     }
     const float inverse = rstd[row], average = kCenter ? mean[row] : 0.0F;
     float sums[2] = {0.0F, 0.0F};  // of g and of g * x_hat, g being the gradient before the weight
 #pragma unroll
     for (int p = 0; p < P; ++p) {
-      if (first + p * step < columns) {
+      const int column = first + p * step;
+      if (column < columns) {
+        const Pack<T, W> scale = load<T, W>(weight + column);
 #pragma unroll
         for (int lane = 0; lane < W; ++lane) {
-          const float grad = to_float(current.grad[p].x[lane]);
-          const float normed = (to_float(current.x[p].x[lane]) - average) * inverse;
-          grad_weight[p][lane] += grad * normed;
-          if constexpr (kCenter) grad_bias[p][lane] += grad;
-          if constexpr (kCenter) sums[0] += grad * scale[p][lane];
-          sums[1] += grad * scale[p][lane] * normed;
+          const float scaled = to_float(grads[p].x[lane]) * (to_float(scale.x[lane]) + shape.weight_offset);
+          if constexpr (kCenter) sums[0] += scaled;
+          sums[1] += scaled * ((to_float(inputs[p].x[lane]) - average) * inverse);
         }
       }
     }
@@ -154,40 +171,42 @@ __global__ void __launch_bounds__(kMostThreads)
     for (int p = 0; p < P; ++p) {
       const int column = first + p * step;
       if (column < columns) {
+        const Pack<T, W> scale = load<T, W>(weight + column);
         Pack<T, W> out;
 #pragma unroll
-        for (int lane = 0; lane < W; ++lane) {
-          const float normed = (to_float(current.x[p].x[lane]) - average) * inverse;
-          float value =
-              (to_float(current.grad[p].x[lane]) * scale[p][lane] - mean_grad - normed * mean_product) * inverse;
-          if (addend != nullptr) value += to_float(extra[p].x[lane]);
-          out.x[lane] = from_float<T>(value);
+        for (int h = 0; h < W / kPiece; ++h) {
+          Pack<float, kPiece> weight_total = weight_totals.at(p, h), bias_total{};
+          if constexpr (kCenter) bias_total = bias_totals.at(p, h);
+#pragma unroll
+          for (int i = 0; i < kPiece; ++i) {
+            const int lane = h * kPiece + i;
+            const float grad = to_float(grads[p].x[lane]);
+            const float normed = (to_float(inputs[p].x[lane]) - average) * inverse;
+            const float scaled = grad * (to_float(scale.x[lane]) + shape.weight_offset);
+            float value = (scaled - mean_grad - normed * mean_product) * inverse;
+            if (addend != nullptr) value += to_float(extra[p].x[lane]);
+            out.x[lane] = from_float<T>(value);
+            weight_total.x[i] += grad * normed;
+            if constexpr (kCenter) bias_total.x[i] += grad;
+          }
+          weight_totals.at(p, h) = weight_total;
+          if constexpr (kCenter) bias_totals.at(p, h) = bias_total;
         }
         store(grad_x + row * columns + column, out);
       }
     }
-    if constexpr (kAhead) {
-      current = next;
-    } else if (row + gridDim.x < shape.rows) {
-      load_row(current, grad_y, x, row + gridDim.x, columns, first, step);
-    }
   }
-  const std::int64_t part = static_cast<std::int64_t>(blockIdx.x) * columns;
-#pragma unroll
-  for (int p = 0; p < P; ++p) {
-    const int column = first + p * step;
-    if (column >= columns) continue;
-#pragma unroll
-    for (int lane = 0; lane < W; ++lane) {
-      if (weight_parts != nullptr) weight_parts[part + column + lane] = grad_weight[p][lane];
-      if constexpr (kCenter)
-        if (bias_parts != nullptr) bias_parts[part + column + lane] = grad_bias[p][lane];
-    }
-  }
+  write_totals<T>(weight_totals, weight_parts, columns, first, step);
+  if constexpr (kCenter) write_totals<T>(bias_totals, bias_parts, columns, first, step);
+}
+
+std::size_t backward_shared_bytes(const NormShape& shape, const Spread& spread) {
+  return sizeof(float) * static_cast<std::size_t>(spread.packs * spread.width * spread.threads) *
+         (shape.center ? 2 : 1);
 }
 
 std::int64_t backward_blocks(const Target& target, const NormShape& shape, const Spread& spread) {
-  const std::int64_t per_processor = std::clamp<std::int64_t>(1536 / spread.threads, 1, 12);
+  const std::int64_t per_processor = std::clamp<std::int64_t>(kMostThreads / spread.threads, 1, 16);
   return std::min(shape.rows, target.processors * per_processor);
 }
 
@@ -204,12 +223,15 @@ void with_spread(const Spread& spread, F&& f) {
 
 }  // namespace
 
-bool norm_supported(const NormShape& shape) { return spread_of(shape, true).threads <= kMostThreads; }
+bool norm_supported(const NormShape& shape) {
+  const Spread spread = spread_of(shape, true, kWantedPacks);
+  return spread.threads <= kMostThreads && backward_shared_bytes(shape, spread) <= kMostSharedBytes;
+}
 
 void norm_forward(const Target& target, const NormShape& shape, const void* x, const void* weight, const void* bias,
                   float epsilon, void* y, float* mean, float* rstd) {
   if (shape.rows == 0) return;
-  const Spread spread = spread_of(shape, aligned({x, weight, bias, y}));
+  const Spread spread = spread_of(shape, aligned({x, weight, bias, y}), kWantedPacks);
   with_compute_type(shape.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_spread<T>(spread, [&](auto width, auto packs) {
@@ -223,27 +245,30 @@ void norm_forward(const Target& target, const NormShape& shape, const void* x, c
 }
 
 std::int64_t norm_backward_scratch(const Target& target, const NormShape& shape) {
-  const std::int64_t most = std::max(backward_blocks(target, shape, spread_of(shape, false)),
-                                     backward_blocks(target, shape, spread_of(shape, true)));
-  return 2 * most * shape.columns;
+  const std::int64_t most = std::max(backward_blocks(target, shape, spread_of(shape, false, kWantedPacks)),
+                                     backward_blocks(target, shape, spread_of(shape, true, kWantedPacks)));
+  return std::max(2 * most * shape.columns, column_sum_scratch(shape.rows, shape.columns));
 }
 
 void norm_backward(const Target& target, const NormShape& shape, const void* grad_y, const void* x, const void* weight,
                    const float* mean, const float* rstd, const void* addend, void* grad_x, float* grad_weight,
                    float* grad_bias, float* scratch) {
   if (shape.rows == 0) return;
-  const Spread spread = spread_of(shape, aligned({grad_y, x, weight, addend, grad_x}));
+  const Spread spread = spread_of(shape, aligned({grad_y, x, weight, addend, grad_x}), kWantedPacks);
   const std::int64_t blocks = backward_blocks(target, shape, spread);
   float* weight_parts = grad_weight == nullptr ? nullptr : scratch;
-  float* bias_parts = grad_bias == nullptr ? nullptr : scratch + blocks * shape.columns;
+  float* bias_parts = grad_bias == nullptr || !shape.center ? nullptr : scratch + blocks * shape.columns;
   with_compute_type(shape.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_spread<T>(spread, [&](auto width, auto packs) {
       const auto run = [&](auto center) {
-        norm_backward_kernel<T, decltype(width)::value, decltype(packs)::value, decltype(center)::value>
-            <<<static_cast<unsigned>(blocks), static_cast<unsigned>(spread.threads), 0, target.stream>>>(
-                shape, static_cast<const T*>(grad_y), static_cast<const T*>(x), static_cast<const T*>(weight), mean,
-                rstd, static_cast<const T*>(addend), static_cast<T*>(grad_x), weight_parts, bias_parts);
+        const auto kernel =
+            norm_backward_kernel<T, decltype(width)::value, decltype(packs)::value, decltype(center)::value>;
+        const std::size_t bytes = backward_shared_bytes(shape, spread);
+        allow_shared_memory(kernel, bytes);
+        kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(spread.threads), bytes, target.stream>>>(
+            shape, static_cast<const T*>(grad_y), static_cast<const T*>(x), static_cast<const T*>(weight), mean, rstd,
+            static_cast<const T*>(addend), static_cast<T*>(grad_x), weight_parts, bias_parts);
       };
       if (shape.center)
         run(std::true_type{});
@@ -253,7 +278,11 @@ void norm_backward(const Target& target, const NormShape& shape, const void* gra
   });
   check_launch("norm_backward");
   if (grad_weight != nullptr) sum_parts(target, weight_parts, blocks, shape.columns, grad_weight);
-  if (grad_bias != nullptr) sum_parts(target, bias_parts, blocks, shape.columns, grad_bias);
+  if (grad_bias == nullptr) return;
+  if (shape.center)
+    sum_parts(target, bias_parts, blocks, shape.columns, grad_bias);
+  else
+    column_sum(target, shape.type, grad_y, grad_bias, shape.rows, shape.columns, scratch);
 }
 
 }  // namespace railyard::cuda

@@ -9,7 +9,7 @@ constexpr int kThreads = 256;
 template <class T, int W>
 __global__ void residual_kernel(std::int64_t columns, const T* x, const T* bias, const T* residual, Mask mask,
                                 float kept, T* out) {
-  const std::int64_t row = blockIdx.x, column = (static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x) * W;
+  const auto [row, column] = row_place<kThreads, W>(columns);
   if (column >= columns) return;
   const std::int64_t at = row * columns + column;
   const Pack<T, W> in = load<T, W>(x + at);
@@ -56,8 +56,7 @@ void residual_add(const Target& target, DType type, std::int64_t rows, std::int6
     using T = typename decltype(tag)::type;
     const auto run = [&](auto width) {
       constexpr int W = decltype(width)::value;
-      const dim3 grid(static_cast<unsigned>(rows), grid_of(columns, kThreads * W));
-      residual_kernel<T, W><<<grid, kThreads, 0, target.stream>>>(
+      residual_kernel<T, W><<<row_grid(rows, columns, kThreads, W), kThreads, 0, target.stream>>>(
           columns, static_cast<const T*>(x), static_cast<const T*>(bias), static_cast<const T*>(residual), mask,
           1.0F / (1.0F - mask.probability), static_cast<T*>(out));
     };

@@ -1,4 +1,5 @@
 // The list of commands, in the order of the help text.
+#include "launch/cli/ckpt.hpp"
 #include "launch/cli/command.hpp"
 #include "launch/cli/command_bench.hpp"
 #include "launch/cli/command_topo.hpp"
@@ -10,6 +11,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
       {define_topo, "topo"},
       {define_data, "data"},
+      {define_ckpt, "ckpt"},
       {define_bench, "bench"},
   };
   return list;

@@ -51,7 +51,8 @@ struct ModelSpec {
   bool scaled_init = true;              // output projections divided by sqrt(2 layers)
 
   [[nodiscard]] bool gated() const { return activation == "swiglu" || activation == "geglu"; }
-  [[nodiscard]] bool norm_has_bias() const { return norm != "rmsnorm" && bias; }
+  // layernorm1p (Nemotron) always has one.
+  [[nodiscard]] bool norm_has_bias() const { return norm == "layernorm1p" || (norm == "layernorm" && bias); }
   [[nodiscard]] std::int64_t rope_dims() const;  // rotated part of head_dim, even
 };
 

@@ -63,12 +63,11 @@ void gpt2_parts(const ModelSpec& m, const Present& present, Map& map) {
 }
 
 void llama_parts(const ModelSpec& m, Map& map) {
-  const bool norm_bias = m.norm == "layernorm1p" || m.norm_has_bias();
   map.same("embedding.word_embeddings.weight", {m.vocab, m.hidden}, "model.embed_tokens.weight");
   for (std::int64_t i = 0; i < m.layers; ++i) {
     const std::string ours = fmt::format("layers.{}.", i), theirs = fmt::format("model.layers.{}.", i);
     const std::int64_t query = m.heads * m.head_dim, key = m.kv_heads * m.head_dim;
-    map.norm(ours + "input_norm", m.hidden, theirs + "input_layernorm", norm_bias);
+    map.norm(ours + "input_norm", m.hidden, theirs + "input_layernorm", m.norm_has_bias());
     map.linear(ours + "self_attention.query", query, m.hidden, theirs + "self_attn.q_proj", m.bias || m.qkv_bias);
     map.linear(ours + "self_attention.key", key, m.hidden, theirs + "self_attn.k_proj", m.bias || m.qkv_bias);
     map.linear(ours + "self_attention.value", key, m.hidden, theirs + "self_attn.v_proj", m.bias || m.qkv_bias);
@@ -77,12 +76,12 @@ void llama_parts(const ModelSpec& m, Map& map) {
       map.norm(ours + "self_attention.query_norm", m.head_dim, theirs + "self_attn.q_norm", false);
       map.norm(ours + "self_attention.key_norm", m.head_dim, theirs + "self_attn.k_norm", false);
     }
-    map.norm(ours + "pre_mlp_norm", m.hidden, theirs + "post_attention_layernorm", norm_bias);
+    map.norm(ours + "pre_mlp_norm", m.hidden, theirs + "post_attention_layernorm", m.norm_has_bias());
     if (m.gated()) map.linear(ours + "mlp.gate", m.ffn, m.hidden, theirs + "mlp.gate_proj", m.bias);
     map.linear(ours + "mlp.up", m.ffn, m.hidden, theirs + "mlp.up_proj", m.bias);
     map.linear(ours + "mlp.down", m.hidden, m.ffn, theirs + "mlp.down_proj", m.bias);
   }
-  map.norm("final_norm", m.hidden, "model.norm", norm_bias);
+  map.norm("final_norm", m.hidden, "model.norm", m.norm_has_bias());
   if (!m.tied_embeddings) map.same("output.weight", {m.vocab, m.hidden}, "lm_head.weight");
 }
 

@@ -51,9 +51,11 @@ int verify(const Options& options) {
       folder = locate_checkpoint(options.path, chosen(options.step));
     } catch (const UsageError&) {
       // A folder of damaged ones only is a finding, an empty one is not usable.
-      const auto steps = list_steps(options.path);
-      if (steps.empty() || options.step >= 0) throw;
-      folder = step_folder(options.path, steps.front());
+      for (const std::filesystem::path& dir :
+           {std::filesystem::path(options.path), std::filesystem::path(options.path) / "ckpt"})
+        if (const auto steps = list_steps(dir); folder.empty() && !steps.empty())
+          folder = step_folder(dir, steps.front());
+      if (folder.empty() || options.step >= 0) throw;
     }
     return verify_one(folder) == 0 ? kExitDone : kFindings;
   }

@@ -10,6 +10,7 @@
 #include "launch/cli/progress.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/checkpoint/hf/convert.hpp"
+#include "runtime/checkpoint/megatron/import.hpp"
 #include "runtime/checkpoint/store.hpp"
 #include "runtime/checkpoint/tools.hpp"
 
@@ -31,7 +32,8 @@ struct ExportOptions {
 
 struct ImportOptions {
   std::string source, out;
-  bool hf = false;
+  bool hf = false, megatron = false, weights = false;
+  std::int64_t vocab = 0;
 };
 
 // Shows a bar once the size of the work is known.
@@ -71,6 +73,17 @@ int export_checkpoint(const ExportOptions& options) {
   return kExitDone;
 }
 
+void write_job(const ImportOptions& options, const ModelSpec& model) {
+  std::error_code error;
+  const fs::path tokenizer = fs::absolute(options.source) / "tokenizer.json";
+  const fs::path job = fs::path(options.out) / "job.lua";
+  const fs::path source = fs::absolute(options.source).lexically_normal();
+  const fs::path name = source.has_filename() ? source.filename() : source.parent_path().filename();
+  write_file_atomic(job, job_file_text(name.string(), model, fs::absolute(options.out).string(),
+                                       fs::exists(tokenizer, error) ? tokenizer.string() : ""));
+  fmt::print("{}: a job that trains on from it\n", job.string());
+}
+
 int import_from_hf(const ImportOptions& options) {
   std::unique_ptr<Progress> progress;
   const ImportedModel imported = import_hf(options.source, options.out, bar("import", progress));
@@ -85,24 +98,33 @@ int import_from_hf(const ImportOptions& options) {
     fmt::print("training it is not built yet ({}); it can be inspected and exported\n", imported.model.not_built);
     return kExitDone;
   }
-  std::error_code error;
-  const fs::path tokenizer = fs::absolute(options.source) / "tokenizer.json";
-  const fs::path job = fs::path(options.out) / "job.lua";
-  std::string name = fs::absolute(options.source).lexically_normal().filename().string();
-  if (name.empty()) name = "imported";
-  write_file_atomic(job, job_file_text(name, *imported.model.spec, fs::absolute(options.out).string(),
-                                       fs::exists(tokenizer, error) ? tokenizer.string() : ""));
-  fmt::print("{}: a job that trains on from it\n", job.string());
+  write_job(options, *imported.model.spec);
+  return kExitDone;
+}
+
+int import_from_megatron(const ImportOptions& options) {
+  std::unique_ptr<Progress> progress;
+  MegatronSettings settings;
+  if (options.vocab > 0) settings.vocab = options.vocab;
+  settings.weights_only = options.weights;
+  const ImportedMegatron imported = import_megatron(options.source, options.out, settings, bar("import", progress));
+  progress.reset();
+  fmt::print("{}: {} tensors, {:.3f} GB, {} samples consumed, {}\n", step_folder(options.out, imported.step).string(),
+             imported.tensors, static_cast<double>(imported.bytes) / 1e9, imported.consumed_samples,
+             imported.with_optimizer ? "with the optimizer's state" : "weights alone");
+  if (imported.padded_vocab != imported.model.vocab)
+    fmt::print("vocabulary cut from {} padded rows to {}\n", imported.padded_vocab, imported.model.vocab);
+  write_job(options, imported.model);
   return kExitDone;
 }
 
 int import_checkpoint(const ImportOptions& options) {
   std::error_code error;
   if (!fs::is_directory(options.source, error)) throw UsageError("{}: no such folder", options.source);
-  if (!options.hf && !fs::exists(fs::path(options.source) / "config.json", error))
-    throw UsageError("{}: holds no config.json; which program wrote it?", options.source);
-  if (fs::exists(step_folder(options.out, 0), error))
-    throw UsageError("{}: exists already; give another folder", step_folder(options.out, 0).string());
+  const bool has_config = fs::exists(fs::path(options.source) / "config.json", error);
+  if (!list_steps(options.out).empty())
+    throw UsageError("{}: holds checkpoints already; give another folder", options.out);
+  if (options.megatron || (!options.hf && !has_config)) return import_from_megatron(options);
   return import_from_hf(options);
 }
 
@@ -126,11 +148,19 @@ std::function<int()> define_ckpt_export(CLI::App& ckpt) {
 std::function<int()> define_ckpt_import(CLI::App& ckpt) {
   CLI::App* command =
       ckpt.add_subcommand("import", "Make a checkpoint of another program's weights, and a job for it.");
-  command->footer("  railyard ckpt import --hf /models/llama3-8b imported\n  railyard run imported/job.lua");
+  command->footer(
+      "  railyard ckpt import --hf /models/llama3-8b imported\n"
+      "  railyard ckpt import --megatron /runs/gpt/checkpoints imported --vocab 50257\n"
+      "  railyard run imported/job.lua");
   auto options = std::make_shared<ImportOptions>();
-  command->add_option("SOURCE", options->source, "A folder with config.json and safetensors files")->required();
-  command->add_option("OUT", options->out, "The folder for the checkpoint (step-0) and job.lua")->required();
-  command->add_flag("--hf", options->hf, "SOURCE is a Hugging Face checkpoint");
+  command->add_option("SOURCE", options->source, "A Hugging Face folder, or a Megatron-Core one (torch_dist)")
+      ->required();
+  command->add_option("OUT", options->out, "The new folder for the checkpoint and job.lua")->required();
+  CLI::Option* hf = command->add_flag("--hf", options->hf, "SOURCE is a Hugging Face checkpoint");
+  command->add_flag("--megatron", options->megatron, "SOURCE is a Megatron-Core checkpoint")->excludes(hf);
+  command->add_option("--vocab", options->vocab, "Megatron: tokens of the vocabulary without its padding")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--weights", options->weights, "Megatron: without the optimizer's state");
   return [options] { return import_checkpoint(*options); };
 }
 

@@ -6,18 +6,11 @@
 #include <map>
 #include <string>
 
+#include "runtime/checkpoint/chunk_read.hpp"
 #include "runtime/checkpoint/file.hpp"
 #include "runtime/checkpoint/manifest.hpp"
 
 namespace railyard {
-
-// Where a rectangle lies, or shall lie, in host memory: its inner axes are packed, and consecutive indices of its first
-// axis are `row_stride` bytes apart (0: packed too).
-struct HostView {
-  void* data = nullptr;
-  DType dtype = DType::kFloat32;
-  std::int64_t row_stride = 0;
-};
 
 // An open checkpoint. One thread at a time; it holds a lock that keeps the checkpoint from being pruned.
 class CheckpointReader {

@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/hf/convert.hpp"
 #include "runtime/checkpoint/store.hpp"
 #include "runtime/checkpoint/writer.hpp"
+#include "tests/runtime/checkpoint/hashed_values.hpp"
 #include "tests/runtime/checkpoint/scratch.hpp"
 
 namespace railyard {
@@ -24,18 +25,9 @@ const fs::path kCases = fs::path(RAILYARD_SOURCE_DIR) / "tests/runtime/checkpoin
 
 // What make_hf_models.py calls `values`.
 std::vector<float> values(const std::string& name, const Extents& shape) {
-  std::uint32_t seed = 2166136261U;
-  for (const char c : name) seed = (seed ^ static_cast<unsigned char>(c)) * 16777619U;
   const bool gain =
       name.ends_with(".weight") && (name.find("norm") != std::string::npos || name.find(".ln_") != std::string::npos);
-  std::vector<float> out(static_cast<std::size_t>(volume(shape)));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    std::uint32_t x = static_cast<std::uint32_t>(i) * 2654435761U + seed;
-    for (int round = 0; round < 2; ++round) x = (x ^ (x >> 16)) * 0x45d9f3bU;
-    x ^= x >> 16;
-    out[i] = static_cast<float>((static_cast<double>(x >> 8) / 16777216.0 - 0.5) * 0.4 + (gain ? 1.0 : 0.0));
-  }
-  return out;
+  return test::hashed_values(name, static_cast<std::size_t>(volume(shape)), gain ? 1.0 : 0.0);
 }
 
 using Tensors = std::map<std::string, std::pair<Extents, std::vector<std::byte>>>;

@@ -23,6 +23,8 @@ struct ModelShape {
   std::int64_t micro_batch = 1;   // samples of a microbatch
   int tp = 1, tp_rank = 0;
   bool sequence_parallel = false;
+  bool eight_bit = false;         // linear layers of blocks multiply in 8-bit numbers
+  std::int64_t first_last_wide = 0;  // but not those of so many blocks at each end
   std::int64_t padded_vocab = 0;  // multiple of vocab_divisible_by x tp
   std::uint64_t seed = 0;         // of initial weights and dropout
   std::size_t attention_workspace_forward = 0, attention_workspace_backward = 0;  // bytes, from the backend
@@ -47,6 +49,7 @@ enum class Lifetime {
   kSaved,          // from forward to the end of backward_input
   kSavedForWeight, // from forward to the end of backward_weight
   kForward,        // within forward
+  kLayer,          // for the whole run, one for each layer
   kBackward,       // from backward_input to the end of backward_weight
 };
 
@@ -84,6 +87,7 @@ struct StepContext {
   Tensor rope_cosine, rope_sine;  // [max_positions, rope_dims / 2] fp32; undefined without rotary positions
   Tensor loss;              // [1] fp64, adds the weighted sum of token losses
   float gradient_factor = 1.0F;  // of the loss sum, for backward
+  bool weights_changed = true;  // since the last forward of this layer
   bool training = true;     // false: no dropout, and the head computes the loss alone
 };
 

@@ -71,16 +71,12 @@ Gemm linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Tensor&
   return {.a = grad_y, .transpose_a = true, .b = x, .d = grad_weight, .accumulate = true};
 }
 
-Tensor column_parallel_forward(const StepContext& context, const ModelShape& shape, const Tensor& local, const Tensor& gathered,
-                               Gemm product) {
-  if (!shape.sequence_parallel) {
-    product.a = local;
+void column_parallel_forward(const StepContext& context, const ModelShape& shape, const Tensor& local, const Gemm& product) {
+  if (shape.sequence_parallel) {
+    context.backend.all_gather_gemm(context.tp, local, product.a, product);
+  } else {
     context.backend.gemm(product);
-    return local;
   }
-  product.a = gathered;
-  context.backend.all_gather_gemm(context.tp, local, gathered, product);
-  return gathered;
 }
 
 Tensor row_parallel_reduce(const StepContext& context, const ModelShape& shape, const Gemm& product, const Tensor& local) {

@@ -31,10 +31,8 @@ Gemm linear_backward_input(const Tensor& grad_y, const Tensor& weight, const Ten
 // grad_w += grad_y^T x.
 Gemm linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Tensor& grad_weight);
 
-// Input of a column-parallel layer: `local` rows become all tokens' rows in `gathered` under sequence parallelism;
-// otherwise `local` already is all of them and is returned. The gather runs with the product when one is given.
-Tensor column_parallel_forward(const StepContext& context, const ModelShape& shape, const Tensor& local, const Tensor& gathered,
-                               Gemm product);
+// Runs a column-parallel product. Under sequence parallelism its input product.a is to be gathered from `local` rows first.
+void column_parallel_forward(const StepContext& context, const ModelShape& shape, const Tensor& local, const Gemm& product);
 // Sums a row-parallel product over tp: into `local` rows (sequence parallelism), or in place.
 Tensor row_parallel_reduce(const StepContext& context, const ModelShape& shape, const Gemm& product, const Tensor& local);
 // Sums the gradient of a column-parallel layer's input over tp: into `local` rows, or in place. The result is `reduced`.

@@ -13,6 +13,17 @@ RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordi
   RankModel model;
   model.shape = ModelShape::make(job.model, options.dtype, job.train.micro_batch, layout.tp, at.tp, layout.sequence_parallel);
   model.shape.seed = options.seed;
+  if (job.train.precision == "fp8") {
+    if (job.train.fp8.recipe != "current")
+      throw UsageError("train.fp8.recipe: \"{}\": not built yet; use \"current\"", job.train.fp8.recipe);
+    if (layout.sequence_parallel) throw UsageError("train.precision: \"fp8\" with parallel.sequence_parallel: not built yet");
+    for (const std::int64_t extent : {job.model.hidden, job.model.ffn / layout.tp, job.model.heads * job.model.head_dim / layout.tp,
+                                      job.model.kv_heads * job.model.head_dim / layout.tp, model.shape.tokens()})
+      if (extent % 16 != 0)
+        throw UsageError("train.precision: \"fp8\" needs hidden, ffn / tp, heads x head_dim / tp and micro_batch x seq_length to be multiples of 16; one is {}", extent);
+    model.shape.eight_bit = true;
+    model.shape.first_last_wide = job.train.fp8.first_last_bf16;
+  }
   if (options.backend != nullptr) {
     model.shape.attention_workspace_forward = options.backend->attention_workspace(model.shape.attention(), options.dtype, false);
     model.shape.attention_workspace_backward = options.backend->attention_workspace(model.shape.attention(), options.dtype, true);

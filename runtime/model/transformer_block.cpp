@@ -2,6 +2,7 @@
 #include "runtime/model/transformer_block.hpp"
 
 #include "runtime/base/philox.hpp"
+#include "runtime/model/block_linear.hpp"
 #include "runtime/model/linear.hpp"
 
 namespace railyard {
@@ -20,8 +21,13 @@ class TransformerBlock final : public Layer {
         mlp_key_(stream_key(shape.seed, name_ + ".mlp.dropout")) {
     // The residual is added by the product itself when nothing stands between the two.
     fused_residual_ = shape.tp == 1 && !shape.spec.bias && shape.spec.hidden_dropout == 0.0;
+    if (index < shape.first_last_wide || index >= shape.spec.layers - shape.first_last_wide) shape_.eight_bit = false;
     list_parameters();
     list_buffers();
+    qkv_linear_ = BlockLinear(shape_, inventory_, name_ + ".self_attention.qkv", qkv_, qkv_bias_);
+    projection_linear_ = BlockLinear(shape_, inventory_, name_ + ".self_attention.proj", projection_, -1);
+    up_linear_ = BlockLinear(shape_, inventory_, name_ + ".mlp.up", up_, up_bias_);
+    down_linear_ = BlockLinear(shape_, inventory_, name_ + ".mlp.down", down_, -1);
     count_flops();
   }
 
@@ -32,32 +38,30 @@ class TransformerBlock final : public Layer {
   void forward(const StepContext& context, const Tensor& input, const Tensor& output, const LayerBuffers& buffers) override {
     Backend& backend = context.backend;
     const auto at = [&](int index) { return index < 0 ? Tensor{} : buffers[static_cast<size_t>(index)]; };
-    const Dropout none;
-
     backend.norm_forward(norm_, input, value(input_norm_), value(input_norm_bias_), epsilon(), at(normed1_), at(mean1_), at(rstd1_));
-    column_parallel_forward(context, shape_, at(normed1_), at(gathered_forward_),
-                            linear_forward({}, value(qkv_), value(qkv_bias_), {}, at(packed_)));
+    column_parallel_forward(context, shape_, at(normed1_),
+                            qkv_linear_.forward(context, buffers, whole_input(at(normed1_), at), at(packed_), {}, parameters_));
     if (context.rope_cosine.defined())
       backend.rope(at(packed_), attention_, context.microbatch.positions, context.rope_cosine, context.rope_sine, false);
     backend.attention_forward(attention_, at(packed_), attention_dropout(context), at(attention_out_), at(log_sum_exp_),
                               at(attention_workspace_));
     if (fused_residual_) {
-      backend.gemm(linear_forward(at(attention_out_), value(projection_), {}, input, at(residual_)));
+      backend.gemm(projection_linear_.forward(context, buffers, at(attention_out_), at(residual_), input, parameters_));
     } else {
       const Tensor sum = row_parallel_reduce(
-          context, shape_, linear_forward(at(attention_out_), value(projection_), {}, {}, at(partial_)), at(partial_local_));
+          context, shape_, projection_linear_.forward(context, buffers, at(attention_out_), at(partial_), {}, parameters_), at(partial_local_));
       backend.residual_add(sum, value(projection_bias_), hidden_dropout(context, projection_key_), input, at(residual_));
     }
 
     backend.norm_forward(norm_, at(residual_), value(mlp_norm_), value(mlp_norm_bias_), epsilon(), at(normed2_), at(mean2_), at(rstd2_));
-    column_parallel_forward(context, shape_, at(normed2_), at(gathered_forward_),
-                            linear_forward({}, value(up_), value(up_bias_), {}, at(up_out_)));
+    column_parallel_forward(context, shape_, at(normed2_),
+                            up_linear_.forward(context, buffers, whole_input(at(normed2_), at), at(up_out_), {}, parameters_));
     backend.activation_forward(activation_, at(up_out_), at(activated_));
     if (fused_residual_) {
-      backend.gemm(linear_forward(at(activated_), value(down_), {}, at(residual_), output));
+      backend.gemm(down_linear_.forward(context, buffers, at(activated_), output, at(residual_), parameters_));
     } else {
-      const Tensor sum = row_parallel_reduce(context, shape_, linear_forward(at(activated_), value(down_), {}, {}, at(partial_)),
-                                             at(partial_local_));
+      const Tensor sum = row_parallel_reduce(
+          context, shape_, down_linear_.forward(context, buffers, at(activated_), at(partial_), {}, parameters_), at(partial_local_));
       backend.residual_add(sum, value(down_bias_), hidden_dropout(context, mlp_key_), at(residual_), output);
     }
   }
@@ -65,8 +69,8 @@ class TransformerBlock final : public Layer {
   void backward(const StepContext& context, const Tensor& input, const Tensor& grad_output, const Tensor& grad_input,
                 const LayerBuffers& buffers, BackwardPart part) override {
     const auto at = [&](int index) { return index < 0 ? Tensor{} : buffers[static_cast<size_t>(index)]; };
-    backward_mlp(context, grad_output, at, part);
-    backward_attention(context, input, grad_input, at, part);
+    backward_mlp(context, grad_output, buffers, at, part);
+    backward_attention(context, input, grad_input, buffers, at, part);
   }
 
  private:
@@ -113,14 +117,16 @@ class TransformerBlock final : public Layer {
     const auto statistic = [&](const char* buffer) { return add(buffer, Shape{local}, Lifetime::kSaved, DType::kFloat32); };
     const bool centred = norm_ != NormKind::kRmsNorm;
 
-    normed1_ = work("normed1", local, h, Lifetime::kSavedForWeight);
+    // In 8 bits the weight gradients read the cast inputs instead.
+    const Lifetime input_lifetime = shape_.eight_bit ? Lifetime::kForward : Lifetime::kSavedForWeight;
+    normed1_ = work("normed1", local, h, input_lifetime);
     if (centred) mean1_ = statistic("mean1");
     rstd1_ = statistic("rstd1");
     packed_ = work("qkv", n, attention_.packed_columns(), Lifetime::kSaved);
     attention_out_ = work("attention_out", n, heads, Lifetime::kSavedForWeight);
     log_sum_exp_ = add("log_sum_exp", Shape{attention_.batch, attention_.q_heads, attention_.length}, Lifetime::kSaved, DType::kFloat32);
     residual_ = work("residual", local, h, Lifetime::kSaved);
-    normed2_ = work("normed2", local, h, Lifetime::kSavedForWeight);
+    normed2_ = work("normed2", local, h, input_lifetime);
     if (centred) mean2_ = statistic("mean2");
     rstd2_ = statistic("rstd2");
     up_out_ = work("up_out", n, up, Lifetime::kSaved);
@@ -144,7 +150,7 @@ class TransformerBlock final : public Layer {
       grad_normed_local_ = work("grad_normed_local", local, h, Lifetime::kBackward);
     }
     grad_activated_ = work("grad_activated", n, f, Lifetime::kBackward);
-    activated_again_ = work("activated_again", n, f, Lifetime::kBackward);
+    if (!shape_.eight_bit) activated_again_ = work("activated_again", n, f, Lifetime::kBackward);
     grad_up_ = work("grad_up", n, up, Lifetime::kBackward);
     grad_normed_ = work("grad_normed", n, h, Lifetime::kBackward);
     grad_residual_ = work("grad_residual", local, h, Lifetime::kBackward);
@@ -167,6 +173,12 @@ class TransformerBlock final : public Layer {
   Tensor value(int index) const { return index < 0 ? Tensor{} : parameters_[static_cast<size_t>(index)]->value; }
   Tensor gradient(int index) const { return index < 0 ? Tensor{} : parameters_[static_cast<size_t>(index)]->gradient; }
   float epsilon() const { return static_cast<float>(shape_.spec.norm_eps); }
+
+  // Where all tokens' rows of a column-parallel layer's input are.
+  template <class At>
+  Tensor whole_input(const Tensor& local, const At& at) const {
+    return shape_.sequence_parallel ? at(gathered_forward_) : local;
+  }
 
   Dropout attention_dropout(const StepContext& context) const {
     if (!context.training || shape_.spec.attention_dropout == 0.0) return {};
@@ -193,70 +205,65 @@ class TransformerBlock final : public Layer {
     return gather.whole;
   }
 
-  // Weight and bias gradients of a linear layer.
-  void weight_gradient(const StepContext& context, const Tensor& grad_y, const Tensor& x, int weight, int bias) const {
-    context.backend.gemm(linear_backward_weight(grad_y, x, gradient(weight)));
-    if (bias >= 0) context.backend.bias_gradient(grad_y, gradient(bias));
-  }
-
   // From the gradient of a column-parallel layer's output to that of the residual stream before its norm. The reduction
   // over tp runs while the weight gradient is computed.
   template <class At>
-  void backward_column(const StepContext& context, const Tensor& grad_y, int weight, int weight_bias, int normed, const Tensor& x,
+  void backward_column(const StepContext& context, const Tensor& grad_y, const BlockLinear& linear, int normed, const Tensor& x,
                        int norm_weight, int norm_bias, int mean, int rstd, const Tensor& addend, const Tensor& grad_x,
-                       const At& at, BackwardPart part) const {
+                       const LayerBuffers& buffers, const At& at, BackwardPart part) const {
     Backend& backend = context.backend;
     if (part == BackwardPart::kWeight) {
       PendingGather again = start_gather(context, shape_, at(normed), at(gathered_backward_));
       again.handle.wait();
-      weight_gradient(context, grad_y, again.whole, weight, weight_bias);
+      linear.backward_weight(context, buffers, grad_y, again.whole, parameters_);
       return;
     }
     PendingGather again;
     if (part == BackwardPart::kBoth) again = start_gather(context, shape_, at(normed), at(gathered_backward_));
-    backend.gemm(linear_backward_input(grad_y, value(weight), at(grad_normed_)));
+    linear.backward_input(context, buffers, grad_y, at(grad_normed_), parameters_);
     again.handle.wait();
     PendingReduce reduce = start_input_gradient_reduce(context, shape_, at(grad_normed_), at(grad_normed_local_));
-    if (part == BackwardPart::kBoth) weight_gradient(context, grad_y, again.whole, weight, weight_bias);
+    if (part == BackwardPart::kBoth) linear.backward_weight(context, buffers, grad_y, again.whole, parameters_);
     reduce.handle.wait();
     backend.norm_backward(norm_, reduce.reduced, x, value(norm_weight), at(mean), at(rstd), addend, grad_x, gradient(norm_weight),
                           gradient(norm_bias));
   }
 
   template <class At>
-  void backward_mlp(const StepContext& context, const Tensor& grad_output, const At& at, BackwardPart part) const {
+  void backward_mlp(const StepContext& context, const Tensor& grad_output, const LayerBuffers& buffers, const At& at, BackwardPart part) const {
     Backend& backend = context.backend;
     const Tensor grad = output_gradient(context, grad_output, mlp_key_, dropped_, grad_whole_, at, part);
     if (part != BackwardPart::kWeight) {
-      backend.gemm(linear_backward_input(grad, value(down_), at(grad_activated_)));
+      down_linear_.backward_input(context, buffers, grad, at(grad_activated_), parameters_);
       backend.activation_backward(activation_, at(up_out_), at(grad_activated_), at(grad_up_), at(activated_again_));
     }
     if (part != BackwardPart::kInput) {
-      backend.gemm(linear_backward_weight(grad, at(activated_again_), gradient(down_)));
+      down_linear_.backward_weight(context, buffers, grad, at(activated_again_), parameters_);
       if (down_bias_ >= 0) backend.bias_gradient(local_gradient(grad_output, dropped_, context, at), gradient(down_bias_));
     }
-    backward_column(context, at(grad_up_), up_, up_bias_, normed2_, at(residual_), mlp_norm_, mlp_norm_bias_, mean2_, rstd2_,
-                    grad_output, at(grad_residual_), at, part);
+    backward_column(context, at(grad_up_), up_linear_, normed2_, at(residual_), mlp_norm_, mlp_norm_bias_, mean2_, rstd2_,
+                    grad_output, at(grad_residual_), buffers, at, part);
   }
 
   template <class At>
-  void backward_attention(const StepContext& context, const Tensor& input, const Tensor& grad_input, const At& at, BackwardPart part) const {
+  void backward_attention(const StepContext& context, const Tensor& input, const Tensor& grad_input, const LayerBuffers& buffers,
+                          const At& at, BackwardPart part) const {
     Backend& backend = context.backend;
     const Tensor grad = output_gradient(context, at(grad_residual_), projection_key_, dropped2_, grad_whole2_, at, part);
     if (part != BackwardPart::kWeight) {
-      backend.gemm(linear_backward_input(grad, value(projection_), at(grad_attention_)));
+      projection_linear_.backward_input(context, buffers, grad, at(grad_attention_), parameters_);
       backend.attention_backward(attention_, at(packed_), at(attention_out_), at(log_sum_exp_), at(grad_attention_),
                                  attention_dropout(context), at(grad_packed_), at(attention_workspace_backward_));
       if (context.rope_cosine.defined())
         backend.rope(at(grad_packed_), attention_, context.microbatch.positions, context.rope_cosine, context.rope_sine, true);
     }
     if (part != BackwardPart::kInput) {
-      backend.gemm(linear_backward_weight(grad, at(attention_out_), gradient(projection_)));
+      projection_linear_.backward_weight(context, buffers, grad, at(attention_out_), parameters_);
       if (projection_bias_ >= 0)
         backend.bias_gradient(local_gradient(at(grad_residual_), dropped2_, context, at), gradient(projection_bias_));
     }
-    backward_column(context, at(grad_packed_), qkv_, qkv_bias_, normed1_, input, input_norm_, input_norm_bias_, mean1_, rstd1_,
-                    at(grad_residual_), grad_input, at, part);
+    backward_column(context, at(grad_packed_), qkv_linear_, normed1_, input, input_norm_, input_norm_bias_, mean1_, rstd1_,
+                    at(grad_residual_), grad_input, buffers, at, part);
   }
 
   // The rows of this rank of the gradient behind dropout, which the replicated bias sees.
@@ -274,6 +281,7 @@ class TransformerBlock final : public Layer {
   bool fused_residual_ = false;
   LayerInventory inventory_;
   std::vector<Parameter*> parameters_;
+  BlockLinear qkv_linear_, projection_linear_, up_linear_, down_linear_;
 
   // Positions in the inventory's lists; -1: the layer has none.
   int input_norm_ = -1, input_norm_bias_ = -1, qkv_ = -1, qkv_bias_ = -1, projection_ = -1, projection_bias_ = -1;

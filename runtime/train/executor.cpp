@@ -74,7 +74,7 @@ void Executor::plan(ArenaPlan& plan) {
         slot.outputs.push_back(head ? ArenaSlot{} : plan.add(label + layer->name() + ".output", MemoryKind::kActivations, shape.dtype, residual));
         auto& saved = slot.saved.emplace_back();
         for (const BufferSpec& buffer : layer->inventory().buffers)
-          saved.push_back(is_saved(buffer) ? plan.add(label + buffer.name, MemoryKind::kActivations, buffer.dtype, buffer.shape) : ArenaSlot{});
+          saved.push_back(is_saved(buffer) || (buffer.lifetime == Lifetime::kLayer && s == 0) ? plan.add(label + buffer.name, MemoryKind::kActivations, buffer.dtype, buffer.shape) : ArenaSlot{});
       }
     }
   }
@@ -109,6 +109,10 @@ void Executor::take(const Arena& arena, Backend& backend) {
           const BufferSpec& spec = layers[i]->inventory().buffers[b];
           if (is_saved(spec)) {
             buffers.push_back(arena.tensor(plan.saved[i][b]));
+            continue;
+          }
+          if (spec.lifetime == Lifetime::kLayer) {
+            buffers.push_back(arena.tensor(slot_plans_[static_cast<size_t>(chunk)].front().saved[i][b]));
             continue;
           }
           std::size_t& at = offset[spec.lifetime == Lifetime::kBackward];
@@ -154,6 +158,7 @@ StepContext Executor::context(const Pass& pass, int microbatch) const {
           .rope_sine = rope_sine_,
           .loss = pass.loss,
           .gradient_factor = pass.gradient_factor,
+          .weights_changed = microbatch == 0,
           .training = pass.training};
 }
 

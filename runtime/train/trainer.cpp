@@ -336,8 +336,8 @@ class TrainLoop {
 
 DType compute_dtype(const std::string& precision) {
   if (precision == "fp32") return DType::kFloat32;
-  if (precision == "bf16") return DType::kBFloat16;
-  throw UsageError("train.precision: \"{}\": not built yet; use \"fp32\" or \"bf16\"", precision);
+  if (precision == "bf16" || precision == "fp8") return DType::kBFloat16;
+  throw UsageError("train.precision: \"{}\": not built yet; use \"fp32\", \"bf16\" or \"fp8\"", precision);
 }
 
 Schedule make_schedule(const JobSpec& job, const Layout& layout) {

@@ -2,6 +2,7 @@
 #include "runtime/compute/cuda/cuda_backend.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 
 namespace railyard::cuda {
@@ -33,19 +34,24 @@ int select_device(int device) {
   return device;
 }
 
-// Dense bf16 FLOP/s of the data sheets, by what the name contains; 0: not known. PCIe and NVL cards come first.
-double peak_of(std::string_view name) {
+// Dense bf16 FLOP/s of the data sheets, by the words in the name; 0: not known. PCIe and NVL cards come first.
+double peak_of(const std::string& name) {
   struct Card {
-    std::string_view name;
+    const char* name;
     double teraflops;
   };
-  constexpr Card kCards[] = {{"H100 PCIe", 756.0},   {"H100 NVL", 835.0}, {"H200 NVL", 835.0}, {"H200", 989.5},
-                             {"H100", 989.5},        {"H800", 989.5},     {"GH200", 989.5},    {"B200", 2250.0},
-                             {"B100", 1750.0},       {"A100", 312.0},     {"A800", 312.0},     {"A40", 149.7},
-                             {"A30", 165.0},         {"A10", 125.0},      {"L40S", 362.0},     {"L4", 121.0},
-                             {"RTX 6000 Ada", 364.0}};
-  for (const Card& card : kCards)
-    if (name.find(card.name) != std::string_view::npos) return card.teraflops * 1e12;
+  constexpr Card kCards[] = {{"H100 PCIe", 756.0}, {"H100 NVL", 835.0}, {"H200 NVL", 835.0}, {"H200", 989.5},
+                             {"H100", 989.5},      {"H800", 989.5},     {"GH200", 989.5},    {"B200", 2250.0},
+                             {"A100", 312.0},      {"A800", 312.0},     {"A40", 149.7},      {"A30", 165.0},
+                             {"A10", 125.0},       {"L40S", 362.0},     {"L40", 181.0},      {"L4", 121.0}};
+  const auto ends_word = [&name](std::size_t at) {
+    return at >= name.size() || std::isalnum(static_cast<unsigned char>(name[at])) == 0;
+  };
+  for (const Card& card : kCards) {
+    const std::size_t at = name.find(card.name);
+    if (at != std::string::npos && ends_word(at + std::strlen(card.name)) && (at == 0 || ends_word(at - 1)))
+      return card.teraflops * 1e12;
+  }
   return 0.0;
 }
 

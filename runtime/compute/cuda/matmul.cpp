@@ -142,7 +142,9 @@ struct Plan {
       operation.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(p.d));
     }
     if (dtype_size(p.a) == 1) {
-      operation.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(p.fast_accumulation));
+      // Products of blocks are added up exactly, or not at all.
+      const bool whole = p.a_scaling == Scaling::kTensor && p.b_scaling == Scaling::kTensor;
+      operation.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(p.fast_accumulation && whole));
       operation.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, static_cast<std::int32_t>(scale_mode(p.b_scaling)));
       operation.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, static_cast<std::int32_t>(scale_mode(p.a_scaling)));
     }
@@ -312,9 +314,9 @@ class Matmul::State {
     if (algorithms.empty()) {
       if (narrow)
         throw UsageError(
-            "{} cannot multiply {} in 8 bits: extents must be multiples of 16, and the GPU of compute capability 8.9 "
-            "or later; use precision = \"bf16\"",
-            device_, problem.name());
+            "{} with cuBLASLt {} cannot multiply {} in 8 bits: extents are multiples of 16, the second operand is "
+            "transposed, and compute capability 8.9 (blocks: 9.0 and CUDA 12.9) is needed; use precision = \"bf16\"",
+            device_, cublasLtGetVersion(), problem.name());
       throw RunError("cuBLASLt has no algorithm for {}", problem.name());
     }
     plan->algorithm = algorithms.front();

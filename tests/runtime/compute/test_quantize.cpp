@@ -163,6 +163,46 @@ TEST_P(QuantizeTest, Products) {
       }
 }
 
+TEST_P(QuantizeTest, ProductsOfBlocks) {
+  constexpr std::int64_t kM = 144, kN = 272, kK = 400;
+  // Rows of very different sizes.
+  const auto numbers = [&](std::int64_t rows, unsigned seed) {
+    Numbers values = random_numbers(rows * kK, seed, type());
+    for (std::int64_t i = 0; i < rows * kK; ++i)
+      values[static_cast<std::size_t>(i)] =
+          round_to(values[static_cast<std::size_t>(i)] * std::exp2(static_cast<double>(i / kK / 16) - 8.0), type());
+    return values;
+  };
+  for (const auto& [a_scaling, b_scaling] : {std::pair{Scaling::kRow128, Scaling::kBlock128},
+                                             {Scaling::kRow128, Scaling::kRow128},
+                                             {Scaling::kBlock128, Scaling::kRow128}}) {
+    const Tensor a = eight_bit(kE4m3, Shape{kM, kK}, a_scaling), b = eight_bit(kE4m3, Shape{kN, kK}, b_scaling);
+    backend().quantize_blocks(a_scaling, upload(numbers(kM, 1), type(), Shape{kM, kK}), a, {});
+    backend().quantize_blocks(b_scaling, upload(numbers(kN, 2), type(), Shape{kN, kK}), b, {});
+    const Tensor d = unset(DType::kBFloat16, Shape{kM, kN});
+    try {
+      backend().gemm({.a = a,
+                      .b = b,
+                      .transpose_b = true,
+                      .d = d,
+                      .a_scaling = a_scaling,
+                      .b_scaling = b_scaling,
+                      .fast_accumulation = true});
+    } catch (const UsageError& error) {
+      GTEST_SKIP() << error.what();
+    }
+    const Numbers wide_a = widened(a, a_scaling), wide_b = widened(b, b_scaling);
+    Numbers want(static_cast<std::size_t>(kM * kN));
+    for (std::int64_t i = 0; i < kM; ++i)
+      for (std::int64_t j = 0; j < kN; ++j)
+        for (std::int64_t p = 0; p < kK; ++p)
+          want[static_cast<std::size_t>(i * kN + j)] +=
+              wide_a[static_cast<std::size_t>(i * kK + p)] * wide_b[static_cast<std::size_t>(j * kK + p)];
+    expect_close(download(d), want, DType::kBFloat16,
+                 fmt::format("scales {} and {}", static_cast<int>(a_scaling), static_cast<int>(b_scaling)));
+  }
+}
+
 RAILYARD_OPERATION_TESTS(QuantizeTest);
 
 }  // namespace

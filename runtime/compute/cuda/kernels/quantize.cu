@@ -19,8 +19,19 @@ __device__ __forceinline__ float scale_for(float maximum, bool e4m3) {
   return maximum > 0.0F && isfinite(maximum) ? maximum / largest(e4m3) : 1.0F;
 }
 
-__device__ __forceinline__ std::uint8_t to_byte(float value, bool e4m3) {
-  return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, e4m3 ? __NV_E4M3 : __NV_E5M2);
+// Eight numbers, each times its factor.
+template <bool kE4m3, class Value, class Factor>
+__device__ __forceinline__ Pack<std::uint8_t, 8> to_bytes(const Value& value, const Factor& factor) {
+  union {
+    std::uint16_t pairs[4];
+    Pack<std::uint8_t, 8> bytes;
+  } result;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    result.pairs[i] =
+        __nv_cvt_float2_to_fp8x2(make_float2(value(2 * i) * factor(2 * i), value(2 * i + 1) * factor(2 * i + 1)),
+                                 __NV_SATFINITE, kE4m3 ? __NV_E4M3 : __NV_E5M2);
+  return result.bytes;
 }
 
 // maximum = max(maximum, value) for values that are not negative; their bits are ordered as they are, NaN on top.
@@ -43,7 +54,7 @@ struct Part {
   Pack<T, kSide> rows[kSide];
 };
 
-template <class T, QuantizeMode kMode>
+template <class T, QuantizeMode kMode, bool kE4m3>
 __global__ void __launch_bounds__(kThreads) quantize_kernel(QuantizeArguments a) {
   __shared__ __align__(16) std::uint8_t turned[kTile * kTile];
   __shared__ float column_maxima[kMode == QuantizeMode::kRow128 ? kParts : 1][kTile];
@@ -77,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(QuantizeArguments a)
 #pragma unroll
     for (int i = 0; i < kSide; ++i) inverse[i] = inverse_turned[i] = one;
   } else if constexpr (kMode == QuantizeMode::kBlock128) {
-    const float scale = scale_for(maximum, a.e4m3);
+    const float scale = scale_for(maximum, kE4m3);
     if (thread == 0) {
       a.scales[blockIdx.y * a.scales_stride + blockIdx.x] = scale;
       if (a.out_turned != nullptr) a.scales_turned[blockIdx.x * a.scales_turned_stride + blockIdx.y] = scale;
@@ -90,7 +101,7 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(QuantizeArguments a)
       float row_maximum = 0.0F;
 #pragma unroll
       for (int j = 0; j < kSide; ++j) row_maximum = larger(row_maximum, fabsf(to_float(part.rows[i].x[j])));
-      const float scale = scale_for(lanes_maximum<kParts>(row_maximum), a.e4m3);
+      const float scale = scale_for(lanes_maximum<kParts>(row_maximum), kE4m3);
       if (part_column == 0 && row + i < a.rows) a.scales[blockIdx.x * a.scales_stride + row + i] = scale;
       inverse[i] = 1.0F / scale;
     }
@@ -108,7 +119,7 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(QuantizeArguments a)
         float column_maximum = 0.0F;
         for (int p = 0; p < kParts; ++p)
           column_maximum = larger(column_maximum, column_maxima[p][part_column * kSide + j]);
-        const float scale = scale_for(column_maximum, a.e4m3);
+        const float scale = scale_for(column_maximum, kE4m3);
         if (part_row == 0 && column + j < a.columns)
           a.scales_turned[blockIdx.y * a.scales_turned_stride + column + j] = scale;
         inverse_turned[j] = 1.0F / scale;
@@ -117,22 +128,16 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(QuantizeArguments a)
   }
   if (inside && a.out != nullptr) {
 #pragma unroll
-    for (int i = 0; i < kSide; ++i) {
-      Pack<std::uint8_t, kSide> bytes;
-#pragma unroll
-      for (int j = 0; j < kSide; ++j) bytes.x[j] = to_byte(to_float(part.rows[i].x[j]) * inverse[i], a.e4m3);
-      store(a.out + (row + i) * a.columns + column, bytes);
-    }
+    for (int i = 0; i < kSide; ++i)
+      store(a.out + (row + i) * a.columns + column,
+            to_bytes<kE4m3>([&](int j) { return to_float(part.rows[i].x[j]); }, [&](int) { return inverse[i]; }));
   }
   if (a.out_turned == nullptr) return;
     // Column c of the tile is a row of 128 bytes here; its 8-byte pieces are swapped about, against bank conflicts.
 #pragma unroll
-  for (int j = 0; j < kSide; ++j) {
-    Pack<std::uint8_t, kSide> bytes;
-#pragma unroll
-    for (int i = 0; i < kSide; ++i) bytes.x[i] = to_byte(to_float(part.rows[i].x[j]) * inverse_turned[j], a.e4m3);
-    store(turned + (part_column * kSide + j) * kTile + ((part_row ^ part_column) * kSide), bytes);
-  }
+  for (int j = 0; j < kSide; ++j)
+    store(turned + (part_column * kSide + j) * kTile + ((part_row ^ part_column) * kSide),
+          to_bytes<kE4m3>([&](int i) { return to_float(part.rows[i].x[j]); }, [&](int) { return inverse_turned[j]; }));
   __syncthreads();
   for (int c = part_row; c < kTile; c += kParts) {  // sixteen threads write one row of the transposed matrix
     const std::int64_t to_row = static_cast<std::int64_t>(blockIdx.x) * kTile + c;
@@ -186,12 +191,17 @@ void quantize(const Target& target, QuantizeMode mode, DType type, const Quantiz
   const dim3 grid(grid_of(a.columns, kTile), grid_of(a.rows, kTile));
   with_compute_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    const auto run = [&](auto which) {
+      constexpr QuantizeMode kMode = decltype(which)::value;
+      const auto kernel = a.e4m3 ? quantize_kernel<T, kMode, true> : quantize_kernel<T, kMode, false>;
+      kernel<<<grid, kThreads, 0, target.stream>>>(a);
+    };
     if (mode == QuantizeMode::kTensor)
-      quantize_kernel<T, QuantizeMode::kTensor><<<grid, kThreads, 0, target.stream>>>(a);
+      run(std::integral_constant<QuantizeMode, QuantizeMode::kTensor>{});
     else if (mode == QuantizeMode::kRow128)
-      quantize_kernel<T, QuantizeMode::kRow128><<<grid, kThreads, 0, target.stream>>>(a);
+      run(std::integral_constant<QuantizeMode, QuantizeMode::kRow128>{});
     else
-      quantize_kernel<T, QuantizeMode::kBlock128><<<grid, kThreads, 0, target.stream>>>(a);
+      run(std::integral_constant<QuantizeMode, QuantizeMode::kBlock128>{});
   });
   check_launch("quantize");
 }

@@ -52,13 +52,10 @@ Json check_partitions(const Json& given, const Json& partitions, std::vector<Fin
       findings.push_back({path, "expected a table, got " + told(partition)});
       continue;
     }
-    for (const auto& [table, unused] : partition.items()) {
-      if (std::find(kPartitionTables.begin(), kPartitionTables.end(), table) != kPartitionTables.end()) continue;
-      const auto near = nearest_name(table, kPartitionTables);
-      findings.push_back(
-          {join_path(path, table), near ? fmt::format("unknown key; did you mean {}?", *near)
-                                        : "unknown key; a partition has node, fabric, slurm, paths and setenv"});
-    }
+    for (const char* own : {"name", "match", "on_node", "on_map", "on_env"})
+      if (partition.contains(own))
+        findings.push_back(
+            {join_path(path, own), "belongs to the site; a partition has node, fabric, slurm, paths and setenv"});
     std::vector<Finding> found;
     const Json whole = site_schema().check(merged(given, partition), {}, found);
     for (const Finding& finding : found)

@@ -2,6 +2,8 @@
 #include "launch/cli/ckpt.hpp"
 #include "launch/cli/command.hpp"
 #include "launch/cli/command_bench.hpp"
+#include "launch/cli/command_job.hpp"
+#include "launch/cli/command_site.hpp"
 #include "launch/cli/command_topo.hpp"
 #include "launch/cli/data.hpp"
 
@@ -13,6 +15,8 @@ const std::vector<Command>& commands() {
       {define_data, "data"},
       {define_ckpt, "ckpt"},
       {define_bench, "bench"},
+      {define_job, "job"},
+      {define_site, "site"},
   };
   return list;
 }

@@ -1,13 +1,10 @@
 // railyard data encode / decode: standard input to a JSON list of ids, and back.
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "launch/cli/data.hpp"
+#include "launch/cli/streams.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/base/json.hpp"
 #include "runtime/data/tokenizer/tokenizer.hpp"
@@ -19,23 +16,6 @@ struct Options {
   std::string tokenizer;
   bool special = false;
 };
-
-std::string read_standard_input() {
-  std::string text;
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw UsageError("standard input: cannot read: {}", std::strerror(errno));
-    if (n == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(n));
-  }
-}
-
-void write_standard_output(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    throw RunError("standard output: cannot write: {}", std::strerror(errno));
-}
 
 int encode(const Options& options) {
   const auto tokenizer = data::open_tokenizer(data::parse_tokenizer_spec(options.tokenizer));

@@ -123,7 +123,7 @@ class Pattern::Parser {
   void backreference() {
     const int capture = text_[at_ + 1] - '1';
     if (capture < 0 || capture >= pattern_.capture_count_ || !closed_[static_cast<std::size_t>(capture)])
-      malformed("invalid capture index %" + std::to_string(capture + 1) + " in pattern");
+      malformed("invalid capture index %" + std::to_string(capture + 1));
     at_ += 2;
     push(Kind::kBackreference, capture);
   }
@@ -193,6 +193,9 @@ class Pattern::Parser {
         break;
       case 'x':
         test = std::isxdigit;
+        break;
+      case 'z':
+        test = [](int value) { return value == 0 ? 1 : 0; };
         break;
       default:
         return Set().set(value_of(letter));
@@ -298,6 +301,7 @@ class Matcher {
         }
         case Kind::kBackreference: {
           const Capture& capture = captures_[static_cast<std::size_t>(item.capture)];
+          if (capture.position_only) return std::nullopt;  // as in Lua: a place is no text to repeat
           steps_ += static_cast<std::int64_t>(capture.length);
           if (subject_.substr(at, capture.length) != subject_.substr(capture.start, capture.length))
             return std::nullopt;

@@ -56,8 +56,12 @@ std::vector<Flag> flags_of(std::string_view text) {
     }
     const MegatronOption* option = find_megatron_option(flag.name);
     const int wanted = option == nullptr ? -1 : option->values;
-    while (i < words.size() && !is_flag(words[i]) && (wanted < 0 || static_cast<int>(flag.values.size()) < wanted))
-      flag.values.push_back(words[i++]);
+    const auto goes_on = [&] {
+      if (i >= words.size() || is_flag(words[i])) return false;
+      if (wanted >= 0) return static_cast<int>(flag.values.size()) < wanted;
+      return !words[i - 1].ends_command && !(option == nullptr && words[i - 1].ends_line);
+    };
+    while (goes_on()) flag.values.push_back(words[i++]);
     flags.push_back(flag);
   }
   return flags;
@@ -417,9 +421,9 @@ class Importer {
 
 }  // namespace
 
-MegatronImport import_megatron(std::string_view flags, const std::string& name) {
+MegatronImport import_megatron(std::string_view flags, const std::string& source, const std::string& name) {
   auto read = flags_of(flags);
-  if (read.empty()) throw UsageError("{}: holds no option that begins with --", name);
+  if (read.empty()) throw UsageError("{}: holds no option that begins with --", source);
   return Importer(std::move(read), name).run();
 }
 

@@ -42,8 +42,14 @@ class Splitter {
       word_ = {};
       inside_ = false;
     }
+    const char c = text_[at_++];
     finish();
-    ++at_;
+    if (c == '(') ++lists_;
+    if (c == ')') lists_ = std::max(lists_ - 1, 0);
+    if (words_.empty() || c == '(') return;
+    if (c == '\n') words_.back().ends_line = true;
+    if (std::isspace(static_cast<unsigned char>(c)) == 0 || (c == '\n' && lists_ == 0))
+      words_.back().ends_line = words_.back().ends_command = true;
   }
 
   void piece() {
@@ -96,9 +102,10 @@ class Splitter {
       const std::string_view rest = text_.substr(at_, end - at_);
       at_ = std::min(end + 1, text_.size());
       has_otherwise = rest.starts_with(":-") || rest.starts_with("-");
-      if (has_otherwise)
+      if (has_otherwise) {
         otherwise = rest.substr(rest.find('-') + 1);
-      else if (!rest.empty())
+        std::erase_if(otherwise, [](char c) { return c == '"' || c == '\''; });
+      } else if (!rest.empty())
         return skip();
     } else if (name.empty()) {
       at_ = std::min(at_ + 1, text_.size());
@@ -146,6 +153,7 @@ class Splitter {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  int lists_ = 0;  // open parentheses
   ShellWord word_;
   bool inside_ = false, skipped_ = false;
   std::vector<ShellWord> words_;

@@ -16,6 +16,8 @@ struct ShellWord {
     bool variable = false;  // text is the variable's name
   };
   std::vector<Piece> pieces;
+  bool ends_line = false;     // the line ends behind it, not going on after a backslash
+  bool ends_command = false;  // the command or the list ends behind it
 
   // The text where no variable is left, and $NAME where one is.
   [[nodiscard]] std::string plain() const;

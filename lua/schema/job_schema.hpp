@@ -1,4 +1,4 @@
-// The keys of a job file (docs/job-file.md), one table for checking, defaults and help.
+// The keys of a job file, one table for checking, defaults and help (`railyard job keys` prints it).
 #pragma once
 
 #include "lua/schema/schema.hpp"

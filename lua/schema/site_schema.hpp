@@ -1,4 +1,4 @@
-// The keys of a site file (docs/site-file.md), one table for checking, defaults and help.
+// The keys of a site file, one table for checking and defaults.
 #pragma once
 
 #include "lua/schema/schema.hpp"

@@ -56,7 +56,8 @@ void Meter::require_memory(std::size_t bytes) {
 std::string Meter::reason() const {
   if (memory_tripped_)
     return fmt::format(
-        "stopped: the file needs more than its limit of {} MiB of memory; does a loop grow a table, or a function call itself?",
+        "stopped: the file needs more than its limit of {} MiB of memory; does a loop grow a table, or a function call "
+        "itself?",
         limits_.memory >> 20);
   if (time_tripped_)
     return fmt::format("stopped after {:g} s of processor time; is there an endless loop?", limits_.cpu_seconds);

@@ -27,10 +27,10 @@ Places::Places(const std::vector<SourceText>& sources, const std::string& constr
 
 Places::Found Places::find(const std::string& path) const {
   const auto place = maps_.front().find(path);
-  if (place && place->exact) return {0, place->line};
+  if (place && (place->exact || place->table_known)) return {0, place->line};
   const auto parts = path_parts(path);
   if (!parts.empty()) {
-    // A key that its table in the file does not show: made elsewhere, perhaps in the only place that has this name.
+    // The table was made elsewhere, perhaps in the only place that has a key of this name.
     for (std::size_t i = 0; i < maps_.size(); ++i)
       if (const auto line = maps_[i].only_line_of(parts.back())) return {i, *line};
   }

@@ -347,7 +347,9 @@ class Schema::Check {
     }
     for (const auto& [name, item] : given.items()) {
       const std::string at = join_path(path, name);
-      if (item.is_string())
+      if (name.empty() || name.find('=') != std::string::npos || !is_plain_utf8(name))
+        report(at, "is no name of an environment variable");
+      else if (item.is_string())
         result[name] = text_value(item, key, at);
       else if (item.is_number_integer())
         result[name] = fmt::format("{}", item.get<std::int64_t>());

@@ -207,17 +207,18 @@ int SourceMap::table_of(const Field& field) const {
 
 std::optional<KeyPlace> SourceMap::find(const std::string& path) const {
   if (!root_) return std::nullopt;
-  KeyPlace place{root_->line, path.empty()};
+  KeyPlace place{root_->line, path.empty(), true};
   const Field* at = &*root_;
   for (const std::string& part : path_parts(path)) {
-    place.exact = false;
     const int table = table_of(*at);
+    place.exact = false;
+    place.table_known = table != kNone;
     if (table == kNone) return place;
     const auto& fields = tables_[static_cast<std::size_t>(table)].fields;
     const auto found = fields.find(part);
     if (found == fields.end()) return place;
     at = &found->second;
-    place = {at->line, true};
+    place = {at->line, true, true};
   }
   return place;
 }

@@ -14,7 +14,8 @@ namespace railyard::lua {
 
 struct KeyPlace {
   int line = 0;
-  bool exact = false;  // the key itself is there; otherwise the line of the table, call or variable around it
+  bool exact = false;        // the key itself is there; otherwise the line of the table, call or variable around it
+  bool table_known = false;  // the table that holds the key, or would hold it, is in the text
 };
 
 class SourceMap {

@@ -67,9 +67,14 @@ void run(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const int number = i + 1 < argc ? std::atoi(argv[i + 1]) : 0;
-    if (argument == "--bf16") bf16 = true;
-    if (argument.rfind("--", 0) != 0) name = argument;
-    if (argument.rfind("--", 0) != 0 || bf16) continue;
+    if (argument == "--bf16") {
+      bf16 = true;
+      continue;
+    }
+    if (argument.rfind("--", 0) != 0) {
+      name = argument;
+      continue;
+    }
     if (argument == "--tp") parallel.tp = number;
     if (argument == "--dp") parallel.dp = number;
     if (argument == "--pp") parallel.pp = number;
@@ -81,7 +86,8 @@ void run(int argc, char** argv) {
   mpi::MpiCommunicator world(*backend, {});
   const Layout layout = Layout::resolve(parallel, world.size());
   const std::int64_t micro_batch = 8 / parallel.dp / (parallel.pp > 1 ? 2 * parallel.pp : 1);
-  const std::string folder = fmt::format("/tmp/railyard-bench-{}", world.broadcast(std::to_string(getpid()), 0));
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("railyard-bench-" + world.broadcast(std::to_string(getpid()), 0));
   if (world.rank() == 0) std::filesystem::create_directories(folder);
   world.barrier();
   std::vector<double> times;

@@ -2,8 +2,10 @@
 #include "runtime/compute/cpu/cpu_backend.hpp"
 
 #include <omp.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +17,9 @@ namespace railyard::cpu {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+// Buffers of several of these ask for huge pages: fewer page faults at the start, fewer misses of the page table's
+// cache.
+constexpr std::size_t kHugePage = std::size_t{2} << 20U;
 
 std::size_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -69,8 +74,11 @@ float* CpuBackend::scratch(std::int64_t count) {
 Buffer CpuBackend::allocate(std::size_t bytes) {
   const std::size_t used = *in_use_;
   const bool fits = memory_limit_ == 0 || (bytes <= memory_limit_ && used <= memory_limit_ - bytes);
-  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* data = fits ? std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded) : nullptr;
+  const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
+  const std::size_t rounded = (std::max(bytes, std::size_t{1}) + alignment - 1) / alignment * alignment;
+  void* data = fits ? std::aligned_alloc(alignment, rounded) : nullptr;
+  // Only advice: a kernel without huge pages says no, and nothing is lost.
+  if (data != nullptr && alignment == kHugePage) static_cast<void>(madvise(data, rounded, MADV_HUGEPAGE));
   if (data == nullptr)
     throw RunError(
         "out of memory: {:.2f} GiB wanted, {:.2f} GiB in use of {:.2f} GiB; make the model, the micro-batch or the "

@@ -6,7 +6,6 @@ namespace {
 
 constexpr DType kE4m3 = DType::kFloat8E4M3, kE5m2 = DType::kFloat8E5M2, kFp32 = DType::kFloat32;
 
-float largest(DType type) { return type == kE4m3 ? 448.0F : 57344.0F; }
 std::uint8_t to_byte(float value, DType type) {
   return type == kE4m3 ? float_to_fp8_e4m3(value) : float_to_fp8_e5m2(value);
 }

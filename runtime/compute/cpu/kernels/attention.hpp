@@ -34,26 +34,24 @@ RAILYARD_INLINE void copy_rows(const T* from, std::int64_t stride, std::int64_t 
 template <class T>
 RAILYARD_INLINE void copy_transposed(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
                                      float* to) {
-  for (std::int64_t block = 0; block < block_count(rows); ++block) {
-    float* out = to + block * columns * kBlock;
-    const std::int64_t first = block * kBlock, valid = rows - first < kBlock ? rows - first : kBlock;
-    for (std::int64_t column = 0; column < columns; ++column) {
-      for (std::int64_t row = 0; row < valid; ++row)
-        out[column * kBlock + row] = to_float(from[(first + row) * stride + column]);
-      for (std::int64_t row = valid; row < kBlock; ++row) out[column * kBlock + row] = 0.0F;
-    }
+  for (std::int64_t first = 0; first < block_count(rows) * kBlock; first += kLanes) {
+    float* out = to + first / kBlock * columns * kBlock + first % kBlock;
+    for_vectors(columns, [&](std::int64_t column, auto part) {
+      Floats square[kLanes];
+      for (int row = 0; row < kLanes; ++row)
+        square[row] = first + row < rows ? load(from + (first + row) * stride + column, part) : Floats{};
+      transpose(square);
+      for (int i = 0; i < part.count; ++i) store(out + (column + i) * kBlock, square[i]);
+    });
   }
 }
+
+// Scores above the diagonal are not computed but for the rest of strips of this many queries.
+inline constexpr std::int64_t kStrip = 32;
 
 // Keys that query `position` may see: [first, position].
 RAILYARD_INLINE std::int64_t first_key(const Heads& h, std::int64_t position) {
   return h.window > 0 && position - h.window + 1 > 0 ? position - h.window + 1 : 0;
-}
-
-// Whether every query of the block may see every key of it.
-RAILYARD_INLINE bool fully_visible(const Heads& h, std::int64_t first_query, std::int64_t last_query,
-                                   std::int64_t key_block) {
-  return key_block + kBlock - 1 <= first_query && first_key(h, last_query) <= key_block;
 }
 
 // factors [kBlock] of dropout for keys [key_block, + kBlock) of one query.

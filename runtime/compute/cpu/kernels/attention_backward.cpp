@@ -45,12 +45,12 @@ RAILYARD_INLINE void write_rows(const float* from, std::int64_t from_stride, std
 }
 
 // Score rows become weights P, and P's gradient rows become that of the scores: dS = P (dP - sum(dO O)).
-RAILYARD_INLINE void score_gradient_row(float* weights, float* grads, std::int64_t first, std::int64_t last,
-                                        float log_sum_exp, float delta, const float* factors) {
+RAILYARD_INLINE void score_gradient_row(float* weights, float* grads, std::int64_t width, std::int64_t first,
+                                        std::int64_t last, float log_sum_exp, float delta, const float* factors) {
   Ints lane;
   for (int i = 0; i < kLanes; ++i) lane[i] = i;
-  const bool whole = first <= 0 && last >= kBlock - 1;
-  for (std::int64_t i = 0; i < kBlock; i += kLanes) {
+  const bool whole = first <= 0 && last >= width - 1;
+  for (std::int64_t i = 0; i < width; i += kLanes) {
     Floats weight = exponential(load(weights + i) - log_sum_exp);
     if (!whole) {
       const Ints key = lane + static_cast<std::int32_t>(i);
@@ -103,27 +103,34 @@ void differentiate_head(const Attention& a, std::int64_t sample, std::int64_t he
     for (std::int64_t i = 0; i < count * qk; ++i) scratch.grad_queries[i] = 0.0F;
 
     for (std::int64_t block = first_key(h, query) / kBlock * kBlock; block < query + count; block += kBlock) {
-      const std::int64_t keys = h.length - block < kBlock ? h.length - block : kBlock;
-      tile_product<false>(count, kBlock, h.d_qk, {scratch.queries, qk, 1}, scratch.keys_turned + block * h.d_qk, kBlock,
-                          scratch.weights, kBlock);
-      tile_product<false>(count, kBlock, h.d_v, {scratch.grad_out, v, 1}, scratch.values_turned + block * h.d_v, kBlock,
-                          scratch.grad_scores, kBlock);
-      for (std::int64_t i = 0; i < count; ++i) {
-        float factors[kBlock];
-        if (masked) {
-          const std::int64_t token = sample * h.length + query + i;
-          key_factors(a.mask, a.mask.sample_ids[token], a.mask.positions[token], block, key, factors);
+      const std::int64_t left = h.length - block < kBlock ? h.length - block : kBlock;
+      const std::int64_t rows_at_once = block == query ? kStrip : kBlock;
+      for (std::int64_t strip = 0; strip < count; strip += rows_at_once) {
+        const std::int64_t end = strip + rows_at_once < count ? strip + rows_at_once : count, length = end - strip;
+        const std::int64_t width = block == query ? strip + kStrip : kBlock, keys = width < left ? width : left;
+        float* weights = scratch.weights + strip * kBlock;
+        float* grads = scratch.grad_scores + strip * kBlock;
+        const float* queries = scratch.queries + strip * qk;
+        const float* outs = scratch.grad_out + strip * v;
+        tile_product<false>(length, width, h.d_qk, {queries, qk, 1}, scratch.keys_turned + block * h.d_qk, kBlock,
+                            weights, kBlock);
+        tile_product<false>(length, width, h.d_v, {outs, v, 1}, scratch.values_turned + block * h.d_v, kBlock, grads,
+                            kBlock);
+        for (std::int64_t i = strip; i < end; ++i) {
+          float factors[kBlock];
+          if (masked) {
+            const std::int64_t token = sample * h.length + query + i;
+            key_factors(a.mask, a.mask.sample_ids[token], a.mask.positions[token], block, key, factors);
+          }
+          score_gradient_row(scratch.weights + i * kBlock, scratch.grad_scores + i * kBlock, width,
+                             first_key(h, query + i) - block, query + i - block, log_sum_exp[query + i], delta[i],
+                             masked ? factors : nullptr);
         }
-        score_gradient_row(scratch.weights + i * kBlock, scratch.grad_scores + i * kBlock,
-                           first_key(h, query + i) - block, query + i - block, log_sum_exp[query + i], delta[i],
-                           masked ? factors : nullptr);
+        tile_product<true>(keys, v, length, {weights, 1, kBlock}, outs, v, scratch.grad_values + block * v, v);
+        tile_product<true>(keys, qk, length, {grads, 1, kBlock}, queries, qk, scratch.grad_keys + block * qk, qk);
+        tile_product<true>(length, qk, keys, {grads, kBlock, 1}, scratch.keys + block * qk, qk,
+                           scratch.grad_queries + strip * qk, qk);
       }
-      tile_product<true>(keys, v, count, {scratch.weights, 1, kBlock}, scratch.grad_out, v,
-                         scratch.grad_values + block * v, v);
-      tile_product<true>(keys, qk, count, {scratch.grad_scores, 1, kBlock}, scratch.queries, qk,
-                         scratch.grad_keys + block * qk, qk);
-      tile_product<true>(count, qk, keys, {scratch.grad_scores, kBlock, 1}, scratch.keys + block * qk, qk,
-                         scratch.grad_queries, qk);
     }
     write_rows(scratch.grad_queries, qk, count, h.d_qk, h.scale, grad_rows + query * stride + columns.q, stride);
   }

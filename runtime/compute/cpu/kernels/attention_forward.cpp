@@ -25,35 +25,56 @@ struct Scratch {
   }
 };
 
-// Scores of one query row become exp(score - maximum); returns their sum. Keys outside [first, last] get 0.
-RAILYARD_INLINE float softmax_row(float* row, std::int64_t first, std::int64_t last, float& maximum, float& rescale) {
+// Scores of keys outside [first, last] become very low; returns the largest.
+RAILYARD_INLINE float mask_row(float* row, std::int64_t width, std::int64_t first, std::int64_t last) {
+  const Floats lowest = broadcast(kLowest);
+  Floats maxima = lowest;
+  if (first <= 0 && last >= width - 1) {
+    for (std::int64_t i = 0; i < width; i += kLanes) maxima = larger(maxima, load(row + i));
+    return max_lanes(maxima);
+  }
   Ints lane;
   for (int i = 0; i < kLanes; ++i) lane[i] = i;
-  const Floats lowest = broadcast(kLowest);
-  const bool whole = first <= 0 && last >= kBlock - 1;
-  Floats maxima = lowest;
-  for (std::int64_t i = 0; i < kBlock; i += kLanes) {
-    Floats score = load(row + i);
-    if (!whole) {
-      const Ints key = lane + static_cast<std::int32_t>(i);
-      score =
-          key >= static_cast<std::int32_t>(first) && key <= static_cast<std::int32_t>(last) ? score : lowest + lowest;
-      store(row + i, score);
-    }
+  for (std::int64_t i = 0; i < width; i += kLanes) {
+    const Ints key = lane + static_cast<std::int32_t>(i);
+    const Floats score = key >= static_cast<std::int32_t>(first) && key <= static_cast<std::int32_t>(last)
+                             ? load(row + i)
+                             : lowest + lowest;
+    store(row + i, score);
     maxima = larger(maxima, score);
   }
-  const float block_maximum = max_lanes(maxima);
-  const float next = block_maximum > maximum ? block_maximum : maximum;
-  rescale = exponential(broadcast(maximum - next))[0];
-  maximum = next;
-  Floats sum{};
-  for (std::int64_t i = 0; i < kBlock; i += kLanes) {
-    const Floats weight = exponential(load(row + i) - next);
-    store(row + i, weight);
-    sum += weight;
-  }
-  return sum_lanes(sum);
+  return max_lanes(maxima);
 }
+
+// The running softmax of a block's queries.
+struct Softmax {
+  float maxima[kBlock], totals[kBlock], rescale[kBlock], next[kBlock];
+
+  Softmax() {
+    for (std::int64_t i = 0; i < kBlock; ++i) {
+      maxima[i] = next[i] = kLowest;
+      totals[i] = 0.0F;
+    }
+  }
+  // Takes in next[], the largest scores of the keys at hand, for queries [first, first + kStrip).
+  void raise(std::int64_t first) {
+    for (std::int64_t i = first; i < first + kStrip; i += kLanes) {
+      const Floats before = load(maxima + i), now = larger(load(next + i), before), factor = exponential(before - now);
+      store(maxima + i, now);
+      store(rescale + i, factor);
+      store(totals + i, load(totals + i) * factor);
+    }
+  }
+  void weigh(float* row, std::int64_t width, std::int64_t query) {
+    Floats sum{};
+    for (std::int64_t i = 0; i < width; i += kLanes) {
+      const Floats weight = exponential(load(row + i) - maxima[query]);
+      store(row + i, weight);
+      sum += weight;
+    }
+    totals[query] += sum_lanes(sum);
+  }
+};
 
 template <class T>
 void attend_head(const Attention& a, std::int64_t sample, std::int64_t head, float* memory) {
@@ -72,42 +93,52 @@ void attend_head(const Attention& a, std::int64_t sample, std::int64_t head, flo
   for (std::int64_t query = 0; query < h.length; query += kBlock) {
     const std::int64_t count = h.length - query < kBlock ? h.length - query : kBlock;
     copy_rows(rows + query * stride + columns.q, stride, count, h.d_qk, h.scale, scratch.queries);
-    float maxima[kBlock], totals[kBlock];
-    for (std::int64_t i = 0; i < kBlock; ++i) {
-      maxima[i] = kLowest;
-      totals[i] = 0.0F;
-    }
-    for (std::int64_t i = 0; i < count * value_columns; ++i) scratch.sums[i] = 0.0F;
-
-    for (std::int64_t block = first_key(h, query) / kBlock * kBlock; block < query + count; block += kBlock) {
+    Softmax softmax;
+    const std::int64_t first_block = first_key(h, query) / kBlock * kBlock;
+    for (std::int64_t block = first_block; block < query + count; block += kBlock) {
       const std::int64_t keys = h.length - block < kBlock ? h.length - block : kBlock;
-      tile_product<false>(count, kBlock, h.d_qk, {scratch.queries, query_columns, 1}, scratch.keys + block * h.d_qk,
-                          kBlock, scratch.scores, kBlock);
-      for (std::int64_t i = 0; i < count; ++i) {
-        float* row = scratch.scores + i * kBlock;
-        float rescale;
-        const float sum = softmax_row(row, first_key(h, query + i) - block, query + i - block, maxima[i], rescale);
-        totals[i] = totals[i] * rescale + sum;
-        for (std::int64_t v = 0; v < value_columns; v += kLanes) {
-          float* at = scratch.sums + i * value_columns + v;
-          store(at, load(at) * rescale);
+      for (std::int64_t strip = 0; strip < count; strip += kStrip) {
+        const std::int64_t end = strip + kStrip < count ? strip + kStrip : count;
+        const std::int64_t width = block == query ? strip + kStrip : kBlock;
+        float* scores = scratch.scores + strip * kBlock;
+        float* sums = scratch.sums + strip * value_columns;
+        tile_product<false>(end - strip, width, h.d_qk, {scratch.queries + strip * query_columns, query_columns, 1},
+                            scratch.keys + block * h.d_qk, kBlock, scores, kBlock);
+        for (std::int64_t i = strip; i < end; ++i)
+          softmax.next[i] =
+              mask_row(scratch.scores + i * kBlock, width, first_key(h, query + i) - block, query + i - block);
+        softmax.raise(strip);
+        for (std::int64_t i = strip; i < end; ++i) {
+          float* row = scratch.scores + i * kBlock;
+          softmax.weigh(row, width, i);
+          if (masked) {
+            const std::int64_t token = sample * h.length + query + i;
+            float factors[kBlock];
+            key_factors(a.mask, a.mask.sample_ids[token], a.mask.positions[token], block, key, factors);
+            for (std::int64_t j = 0; j < width; j += kLanes) store(row + j, load(row + j) * load(factors + j));
+          }
         }
-        if (masked) {
-          const std::int64_t token = sample * h.length + query + i;
-          float factors[kBlock];
-          key_factors(a.mask, a.mask.sample_ids[token], a.mask.positions[token], block, key, factors);
-          for (std::int64_t j = 0; j < kBlock; j += kLanes) store(row + j, load(row + j) * load(factors + j));
+        const TileOperand weights{scores, kBlock, 1};
+        const float* values = scratch.values + block * value_columns;
+        const std::int64_t seen = width < keys ? width : keys;
+        if (block == first_block) {
+          tile_product<false>(end - strip, value_columns, seen, weights, values, value_columns, sums, value_columns);
+          continue;
         }
+        for (std::int64_t i = strip; i < end; ++i)
+          for (std::int64_t v = 0; v < value_columns; v += kLanes) {
+            float* at = scratch.sums + i * value_columns + v;
+            store(at, load(at) * softmax.rescale[i]);
+          }
+        tile_product<true>(end - strip, value_columns, seen, weights, values, value_columns, sums, value_columns);
       }
-      tile_product<true>(count, value_columns, keys, {scratch.scores, kBlock, 1},
-                         scratch.values + block * value_columns, value_columns, scratch.sums, value_columns);
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      const float inverse = 1.0F / totals[i];
+      const float inverse = 1.0F / softmax.totals[i];
       for_vectors(h.d_v, [&](std::int64_t v, auto part) {
         store(out + (query + i) * h.output_columns + v, load(scratch.sums + i * value_columns + v) * inverse, part);
       });
-      log_sum_exp[query + i] = maxima[i] + __builtin_logf(totals[i]);
+      log_sum_exp[query + i] = softmax.maxima[i] + __builtin_logf(softmax.totals[i]);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/compute/cpu/kernels/kernels.hpp"
 #include "runtime/compute/cpu/kernels/parallel.hpp"
+#include "runtime/compute/cpu/kernels/shuffle.hpp"
 #include "runtime/compute/cpu/kernels/simd.hpp"
 
 namespace railyard::cpu::RAILYARD_ISA {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/compute/cpu/kernels/kernels.hpp"
-#include "runtime/compute/cpu/kernels/simd.hpp"
+#include "runtime/compute/cpu/kernels/shuffle.hpp"
 
 namespace railyard::cpu::RAILYARD_ISA {
 
@@ -62,11 +62,12 @@ RAILYARD_INLINE void dropout_factors(std::int64_t sample, std::int32_t position,
   philox(static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32), static_cast<std::uint32_t>(position),
          static_cast<std::uint32_t>(first / 4), key, x);
   const Floats kept = broadcast(1.0F / (1.0F - probability));
+  Floats words[4];
   for (int word = 0; word < 4; ++word) {
     const Floats uniform = (__builtin_convertvector((Ints)(x[word] >> 9), Floats) + 0.5F) * (1.0F / 8388608.0F);
-    const Floats factor = uniform >= probability ? kept : Floats{};
-    for (int lane = 0; lane < kLanes; ++lane) factors[4 * lane + word] = factor[lane];
+    words[word] = uniform >= probability ? kept : Floats{};
   }
+  store_interleaved(words, factors);
 }
 
 }  // namespace railyard::cpu::RAILYARD_ISA

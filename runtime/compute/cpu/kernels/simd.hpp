@@ -110,20 +110,4 @@ RAILYARD_INLINE void for_vectors(std::int64_t count, const Body& body) {
 // GCC's and Clang's `?:` on vectors: a NaN in `b` stays, one in `a` gives b.
 RAILYARD_INLINE Floats larger(Floats a, Floats b) { return a > b ? a : b; }
 
-RAILYARD_INLINE float sum_lanes(Floats value) {
-  float lanes[kLanes];
-  store(lanes, value);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  return lanes[0];
-}
-RAILYARD_INLINE float max_lanes(Floats value) {
-  float lanes[kLanes];
-  store(lanes, value);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane)
-      lanes[lane] = lanes[lane] > lanes[lane + width] ? lanes[lane] : lanes[lane + width];
-  return lanes[0];
-}
-
 }  // namespace railyard::cpu::RAILYARD_ISA

@@ -18,6 +18,11 @@ std::map<std::string, int> switch_indices(const Fabric& fabric) {
   return indices;
 }
 
+void check_depth(const Fabric& fabric, int depth) {
+  if (depth > kDeepestFabric)
+    throw UsageError("{}: switches are nested deeper than {} levels", fabric.source, kDeepestFabric);
+}
+
 // Parent indices, with every parent that would close a cycle removed.
 std::vector<int> parents_without_cycles(Fabric& fabric) {
   const auto indices = switch_indices(fabric);
@@ -32,7 +37,10 @@ std::vector<int> parents_without_cycles(Fabric& fabric) {
       continue;
     }
     int above = it->second;
-    while (above >= 0 && above != static_cast<int>(i)) above = parents[static_cast<std::size_t>(above)];
+    for (int steps = 0; above >= 0 && above != static_cast<int>(i); ++steps) {
+      check_depth(fabric, steps);
+      above = parents[static_cast<std::size_t>(above)];
+    }
     if (above == static_cast<int>(i)) {
       fabric.warnings.push_back(
           fmt::format("switch {}: it is its own ancestor through {}; the cycle is cut here", sw.name, *sw.parent));
@@ -63,6 +71,7 @@ void finish_fabric(Fabric& fabric) {
     for (int above = parents[i]; above >= 0; above = parents[static_cast<std::size_t>(above)]) {
       Switch& sw = fabric.switches[static_cast<std::size_t>(above)];
       level = std::max(level + 1, sw.level);
+      check_depth(fabric, level);
       sw.level = level;
     }
   }

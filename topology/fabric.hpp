@@ -31,8 +31,12 @@ struct Fabric {
   [[nodiscard]] const Switch* find_switch(const std::string& switch_name) const;
 };
 
+// Switches nested deeper than this are refused: real trees have three to five levels.
+inline constexpr int kDeepestFabric = 64;
+
 // Sets the levels of a fabric whose parents are known (0 below, one more than the highest child above) and notes what
 // is wrong: cycles, a parent that is not described, nodes on two leaves, several tops. Cycles are cut with a warning.
+// UsageError, naming fabric.source, beyond kDeepestFabric.
 void finish_fabric(Fabric& fabric);
 
 // For each node name its leaf, then that leaf's parents up to the top, as indices into `switches`.

@@ -7,8 +7,8 @@
 
 namespace railyard::topology {
 
-// More names than this in one list are refused: the largest clusters have a tenth of it.
-inline constexpr std::size_t kMostHosts = 1U << 20;
+// More names than this are refused: the largest clusters have a few ten thousand nodes.
+inline constexpr std::size_t kMostHosts = 1U << 17;
 
 // Expands a list in its own order; zero padding is kept. Throws UsageError, its message beginning with `where`
 // (such as "topology.conf:3"), on unbalanced brackets, a malformed or falling range, or too many names.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "topology/rails.hpp"
 
@@ -237,25 +238,28 @@ void Merger::run() {
 }
 
 Fabric merge_fabrics(Fabric fabric, const Fabric& other) {
+  std::map<std::string, std::size_t> known;
+  for (std::size_t i = 0; i < fabric.switches.size(); ++i) known.try_emplace(fabric.switches[i].name, i);
   for (const auto& sw : other.switches) {
-    const auto it = std::find_if(fabric.switches.begin(), fabric.switches.end(),
-                                 [&](const Switch& mine) { return mine.name == sw.name; });
-    if (it == fabric.switches.end()) {
+    const auto [it, fresh] = known.try_emplace(sw.name, fabric.switches.size());
+    if (fresh) {
       fabric.switches.push_back(sw);
-    } else {
-      if (!it->parent)
-        it->parent = sw.parent;
-      else if (sw.parent && *sw.parent != *it->parent)
-        fabric.warnings.push_back(fmt::format("switch {}: below {} by {}, but below {} by {}; the first is kept",
-                                              sw.name, *it->parent, fabric.source, *sw.parent, other.source));
-      for (const auto& node : sw.nodes)
-        if (std::find(it->nodes.begin(), it->nodes.end(), node) == it->nodes.end()) it->nodes.push_back(node);
+      continue;
     }
+    Switch& mine = fabric.switches[it->second];
+    if (!mine.parent)
+      mine.parent = sw.parent;
+    else if (sw.parent && *sw.parent != *mine.parent)
+      fabric.warnings.push_back(fmt::format("switch {}: below {} by {}, but below {} by {}; the first is kept", sw.name,
+                                            *mine.parent, fabric.source, *sw.parent, other.source));
+    const std::set<std::string> attached(mine.nodes.begin(), mine.nodes.end());
+    for (const auto& node : sw.nodes)
+      if (!attached.contains(node)) mine.nodes.push_back(node);
   }
+  std::set<std::string> blocks;
+  for (const auto& block : fabric.blocks) blocks.insert(block.name);
   for (const auto& block : other.blocks)
-    if (std::none_of(fabric.blocks.begin(), fabric.blocks.end(),
-                     [&](const Block& mine) { return mine.name == block.name; }))
-      fabric.blocks.push_back(block);
+    if (!blocks.contains(block.name)) fabric.blocks.push_back(block);
   if (fabric.block_sizes.empty()) fabric.block_sizes = other.block_sizes;
   fabric.warnings.insert(fabric.warnings.end(), other.warnings.begin(), other.warnings.end());
   fabric.notes.insert(fabric.notes.end(), other.notes.begin(), other.notes.end());

@@ -3,8 +3,8 @@
 // newer (maps by name) are read.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
+#include <set>
 
 #include "runtime/base/error.hpp"
 #include "topology/hostlist.hpp"
@@ -72,8 +72,9 @@ void Reader::add_block(const std::string& fallback, const YamlNode& node) {
           block.name = value.scalar;
   if (const auto* leaf = node.find("switch"); leaf != nullptr && !leaf->scalar.empty()) {
     auto& attached = switch_named(leaf->scalar).nodes;
+    const std::set<std::string> before(attached.begin(), attached.end());
     for (const auto& name : block.nodes)
-      if (std::find(attached.begin(), attached.end(), name) == attached.end()) attached.push_back(name);
+      if (!before.contains(name)) attached.push_back(name);
   }
   fabric_.blocks.push_back(std::move(block));
 }

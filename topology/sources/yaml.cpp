@@ -62,7 +62,7 @@ class Parser {
             throw UsageError("{}:{}: a YAML key must be a plain word", name_, event_.start_mark.line + 1);
           std::string key(reinterpret_cast<const char*>(event_.data.scalar.value), event_.data.scalar.length);
           next();
-          node.entries.emplace_back(std::move(key), value(depth + 1));
+          node.entries.push_back({std::move(key), value(depth + 1)});
         }
         return node;
       default:

@@ -113,6 +113,30 @@ std::string LockOwner::describe() const {
   return fmt::format("{} on {} (process {}{})", user, host, pid, job.empty() ? "" : ", Slurm job " + job);
 }
 
+LockSight look_at_lock(const std::filesystem::path& file, const LockTimes& times) {
+  LockSight sight;
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return sight;
+  struct flock whole {};
+  whole.l_type = F_RDLCK;
+  const bool held = fcntl(descriptor, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+  struct stat status {};
+  const double age = fstat(descriptor, &status) == 0 ? std::difftime(std::time(nullptr), status.st_mtim.tv_sec) : times.dead;
+  const std::string text = read_all(descriptor);
+  close(descriptor);
+  sight.owner = "another process";
+  bool alive = held;
+  try {
+    const LockOwner owner = LockOwner::from_json(parse_json(text, file.string()));
+    sight.owner = owner.describe();
+    alive = alive || is_alive(owner, LockOwner::self(), age, times);
+  } catch (const UsageError&) {
+    // Cut off by its owner's death, or being written: the file-system lock tells which.
+  }
+  sight.state = alive ? LockSight::State::kHeld : LockSight::State::kDead;
+  return sight;
+}
+
 RunLock::RunLock(std::filesystem::path file, const LockTimes& times)
     : file_(std::move(file)), times_(times), owner_(LockOwner::self()) {
   for (int attempt = 0; descriptor_ < 0; ++attempt) {

@@ -32,6 +32,14 @@ struct LockTimes {
   double dead = 60.0;       // an owner on another host whose heartbeat is older than this is dead
 };
 
+// What a reader sees of a lock, without touching it.
+struct LockSight {
+  enum class State { kFree, kHeld, kDead };  // kDead: its owner is gone and did not give it back
+  State state = State::kFree;
+  std::string owner;                         // "another process" when the record cannot be read
+};
+LockSight look_at_lock(const std::filesystem::path& file, const LockTimes& times = {});
+
 // Holds `file` from construction to destruction. An owner is known to be alive by a lock of the file system (where it
 // has any), by its process on this host, else by its heartbeat.
 class RunLock {

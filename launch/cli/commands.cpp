@@ -6,6 +6,7 @@
 #include "launch/cli/command_site.hpp"
 #include "launch/cli/command_topo.hpp"
 #include "launch/cli/data.hpp"
+#include "launch/cli/report.hpp"
 
 namespace railyard::launch {
 
@@ -17,6 +18,8 @@ const std::vector<Command>& commands() {
       {define_bench, "bench"},
       {define_job, "job"},
       {define_site, "site"},
+      {define_report, "report"},
+      {define_status, "status"},
   };
   return list;
 }

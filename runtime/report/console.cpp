@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/report/format.hpp"
+#include "runtime/report/terminal.hpp"
 
 namespace railyard {
 namespace {
@@ -20,33 +21,6 @@ namespace {
 constexpr auto kRedraw = std::chrono::milliseconds(50);
 constexpr double kForget = 0.05;  // weight of the newest step in the typical step time
 constexpr int kBarCells = 20;
-
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
-bool locale_is_utf8() {
-  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    if (!is_set(variable)) continue;
-    const std::string_view value = std::getenv(variable);
-    return value.find("UTF-8") != std::string_view::npos || value.find("utf8") != std::string_view::npos ||
-           value.find("UTF8") != std::string_view::npos || value.find("utf-8") != std::string_view::npos;
-  }
-  return false;
-}
-
-// The filled part of a bar of kBarCells cells.
-std::string bar(double share, bool unicode) {
-  static constexpr std::array<const char*, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const int eighths = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * kBarCells * 8));
-  std::string text;
-  int cells = 0;
-  for (; cells < eighths / 8; ++cells) text += unicode ? "█" : "#";
-  if (unicode && eighths % 8 != 0) text += kEighths[static_cast<std::size_t>(eighths % 8)], ++cells;
-  text.append(static_cast<std::size_t>(kBarCells - cells), ' ');
-  return text;
-}
 
 // A part of the line; the higher `rank`, the sooner it is left out.
 struct Part {
@@ -57,9 +31,9 @@ struct Part {
 }  // namespace
 
 void ConsoleOptions::set_terminal(int terminal_columns) {
-  const bool dumb = is_set("TERM") && std::strcmp(std::getenv("TERM"), "dumb") == 0;
-  columns = dumb ? 0 : std::max(terminal_columns, 0);
-  colour = columns > 0 && !is_set("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  columns = term != nullptr && std::strcmp(term, "dumb") == 0 ? 0 : std::max(terminal_columns, 0);
+  colour = columns > 0 && colour_is_welcome();
   unicode = locale_is_utf8();
 }
 
@@ -178,7 +152,7 @@ void Console::draw_bar() {
   const int bar_columns = kBarCells + 8;  // "[", "] ", "100 % "
   const bool with_bar = options_.iterations > 0 && columns >= bar_columns + 60;
   if (with_bar) {
-    const std::string filled = bar(share, options_.unicode);
+    const std::string filled = progress_bar(share, kBarCells, options_.unicode);
     line = fmt::format("[{}{}{}] {:3.0f} % ", options_.colour ? "\x1b[36m" : "", filled,
                        options_.colour ? "\x1b[0m" : "", std::floor(share * 100.0));
   }

@@ -195,7 +195,7 @@ std::optional<std::string> find_program(const std::string& name) {
   }
 }
 
-Child::Child(const std::vector<std::string>& command, const Environment& environment) {
+Child::Child(const std::vector<std::string>& command, const Environment& environment, int errors) {
   ExecImage image(command, &environment);
   const pid_t parent = getpid();
   pid_ = fork();
@@ -204,6 +204,7 @@ Child::Child(const std::vector<std::string>& command, const Environment& environ
     reset_signals_in_child();
     setpgid(0, 0);  // a terminal's Ctrl-C then reaches us alone, and we ask the ranks to save first
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (errors >= 0) dup2(errors, STDERR_FILENO);
     if (getppid() != parent) _exit(127);
     image.exec();
   }

@@ -38,7 +38,8 @@ std::optional<std::string> find_program(const std::string& name);
 // A process of its own process group that shares our standard streams and is killed when this process dies.
 class Child {
  public:
-  Child(const std::vector<std::string>& command, const Environment& environment);
+  // `errors` (a descriptor) becomes its standard error; -1: ours.
+  Child(const std::vector<std::string>& command, const Environment& environment, int errors = -1);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child();  // kills it when it still runs

@@ -237,7 +237,7 @@ std::optional<Json> read_private(const fs::path& file) {
 
 class TcpBootstrap final : public Bootstrap {
  public:
-  TcpBootstrap(int rank, int size, const fs::path& rendezvous, double timeout) : timeout_(timeout) {
+  TcpBootstrap(int rank, int size, const fs::path& rendezvous, const BootstrapOptions& options) : timeout_(options.timeout) {
     identity_.rank = rank;
     identity_.size = size;
     identity_.host = host_name();
@@ -248,6 +248,7 @@ class TcpBootstrap final : public Bootstrap {
       join(rendezvous, deadline);
     }
     number();
+    if (options.exchange_timeout > 0.0) timeout_ = options.exchange_timeout;
   }
   [[nodiscard]] const Identity& identity() const override { return identity_; }
   [[nodiscard]] const char* maker() const override { return "TCP"; }
@@ -399,7 +400,7 @@ class TcpBootstrap final : public Bootstrap {
 
 std::unique_ptr<Bootstrap> make_tcp_bootstrap(int rank, int size, const std::string& rendezvous,
                                               const BootstrapOptions& options) {
-  return std::make_unique<TcpBootstrap>(rank, size, rendezvous, options.timeout);
+  return std::make_unique<TcpBootstrap>(rank, size, rendezvous, options);
 }
 
 }  // namespace railyard::launch

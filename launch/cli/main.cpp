@@ -1,8 +1,8 @@
 // The program: finds the command, runs it, prints an error once and turns it into an exit code.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <algorithm>
 #include <map>
 #include <string>
 
@@ -28,7 +28,9 @@ int main(int argc, char** argv) {
   try {
     // `railyard JOB.lua` is `railyard run JOB.lua`: the form that a shebang line uses.
     std::vector<std::string> words(argv + 1, argv + argc);
-    if (!words.empty() && words[0].ends_with(".lua")) words.insert(words.begin(), "run");
+    // (sbatch runs a copy without the ending, by the name slurm_script.)
+    if (!words.empty() && (words[0].ends_with(".lua") || words[0].ends_with("/slurm_script")))
+      words.insert(words.begin(), "run");
     std::reverse(words.begin(), words.end());
     program.parse(words);
     return actions.at(program.get_subcommands().front()->get_name())();

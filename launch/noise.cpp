@@ -1,0 +1,144 @@
+// Recognises the epilogues of mpirun and srun.
+#include "launch/noise.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/error.hpp"
+
+namespace railyard::launch {
+namespace {
+
+bool is_ruler(std::string_view line) {
+  return line.size() >= 60 && line.find_first_not_of('-') == std::string_view::npos;
+}
+
+// What a boxed message of mpirun says when a rank has ended; any other box is worth reading.
+constexpr std::array<std::string_view, 6> kBoxes = {
+    "MPI_ABORT was invoked",
+    "Primary job  terminated normally",
+    "mpirun detected that one or more processes exited with non-zero status",
+    "mpirun noticed that process rank",
+    "prterun detected that one or more processes exited",
+    "prterun noticed that process rank",
+};
+
+// Lines of srun and slurmstepd that repeat a task's end.
+constexpr std::array<std::string_view, 8> kParts = {
+    ": Exited with exit code ",
+    ": Killed",
+    ": Terminated",
+    ": Aborted",
+    "Job step aborted: Waiting up to",
+    "error: *** STEP ",
+    "spmix_appdir",
+    "launch/slurm: _step_signal: Terminating StepId=",
+};
+
+bool repeats_an_end(const std::string& line) {
+  const bool from_slurm = line.starts_with("srun: ") || line.starts_with("slurmstepd: ");
+  if (line.starts_with("mpirun: Forwarding signal ") || line.starts_with("srun: forwarding signal ")) return true;
+  return from_slurm && std::any_of(kParts.begin(), kParts.end(),
+                                   [&](std::string_view part) { return line.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+void NoiseFilter::line(const std::string& text, std::string& shown, std::string& hidden) {
+  const std::string_view bare = std::string_view(text).substr(0, text.find_last_not_of("\r\n") + 1);
+  if (is_ruler(bare)) {
+    block_ += text;
+    if (in_block_) {
+      const bool noise = std::any_of(kBoxes.begin(), kBoxes.end(),
+                                     [&](std::string_view box) { return block_.find(box) != std::string::npos; });
+      (noise ? hidden : shown) += block_;
+      block_.clear();
+    }
+    in_block_ = !in_block_;
+    return;
+  }
+  if (in_block_) {
+    block_ += text;
+    // An unclosed box must not swallow what follows for ever.
+    if (block_.size() > 8192) {
+      shown += std::exchange(block_, {});
+      in_block_ = false;
+    }
+    return;
+  }
+  (repeats_an_end(text) ? hidden : shown) += text;
+}
+
+void NoiseFilter::feed(std::string_view bytes, std::string& shown, std::string& hidden) {
+  for (const char c : bytes) {
+    partial_ += c;
+    if (c == '\n' || c == '\r') line(std::exchange(partial_, {}), shown, hidden);
+  }
+}
+
+void NoiseFilter::finish(std::string& shown, std::string& hidden) {
+  if (!partial_.empty()) line(std::exchange(partial_, {}), shown, hidden);
+  const bool noise = std::any_of(kBoxes.begin(), kBoxes.end(),
+                                 [&](std::string_view box) { return block_.find(box) != std::string::npos; });
+  (noise ? hidden : shown) += std::exchange(block_, {});
+  in_block_ = false;
+}
+
+FilteredErrors::FilteredErrors(std::filesystem::path file) : file_(std::move(file)) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw RunError("cannot make a pipe: {}", std::strerror(errno));
+  read_end_ = ends[0];
+  write_end_ = ends[1];
+  thread_ = std::thread([this] { pass_on(); });
+}
+
+FilteredErrors::~FilteredErrors() {
+  close_write_end();
+  thread_.join();
+  close(read_end_);
+}
+
+void FilteredErrors::close_write_end() {
+  if (write_end_ >= 0) close(std::exchange(write_end_, -1));
+}
+
+void FilteredErrors::pass_on() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  NoiseFilter filter;
+  int log = -1;
+  const auto emit = [&](const std::string& shown, const std::string& hidden) {
+    for (std::string_view rest = shown; !rest.empty();) {
+      const ssize_t count = write(STDERR_FILENO, rest.data(), rest.size());
+      if (count < 0 && errno != EINTR) break;
+      if (count > 0) rest.remove_prefix(static_cast<std::size_t>(count));
+    }
+    if (hidden.empty()) return;
+    if (log < 0) log = open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (log >= 0) (void)!write(log, hidden.data(), hidden.size());
+  };
+  std::array<char, 16384> buffer;
+  while (true) {
+    const ssize_t count = read(read_end_, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    std::string shown, hidden;
+    filter.feed({buffer.data(), static_cast<std::size_t>(count)}, shown, hidden);
+    emit(shown, hidden);
+  }
+  std::string shown, hidden;
+  filter.finish(shown, hidden);
+  emit(shown, hidden);
+  if (log >= 0) close(log);
+}
+
+}  // namespace railyard::launch

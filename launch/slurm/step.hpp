@@ -1,0 +1,38 @@
+// The srun command that starts the ranks: the same whatever the user's environment holds.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/slurm/allocation.hpp"
+#include "launch/supervisor.hpp"
+
+namespace railyard::launch {
+
+// What the installed srun is able to do.
+struct SrunAbilities {
+  int major = 0, minor = 0;              // of Slurm, 22.05 is 22 and 5
+  std::vector<std::string> mpi;          // srun --mpi=list
+  [[nodiscard]] std::optional<std::string> pmix() const;  // the flavour to ask for
+};
+
+// Asks srun. UsageError when it is missing, does not answer, or is older than what we can drive (20.11).
+[[nodiscard]] SrunAbilities probe_srun();
+// The same from what `srun --version` and `srun --mpi=list` print.
+[[nodiscard]] SrunAbilities parse_srun(const std::string& version, const std::string& mpi_list);
+
+struct SrunOptions {
+  StepShape shape;
+  std::vector<std::string> nodes;      // to run on; empty: all of the allocation
+  int node_count = 1;
+  std::optional<int> gpus_per_node;
+  bool terminal = false;
+  std::vector<std::string> program;
+};
+
+// Inherited SLURM_*, SBATCH_* and SRUN_* options are dropped (they change steps in ways nobody expects), those that name
+// the job are kept. Exports SLURM_PMIX_FENCE=ring: Slurm's default fence is no barrier across nodes.
+[[nodiscard]] StepCommand srun_command(const SrunAbilities& srun, const SrunOptions& options, const Environment& inherited);
+
+}  // namespace railyard::launch

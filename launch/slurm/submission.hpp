@@ -1,0 +1,38 @@
+// The batch script that `railyard submit` hands to sbatch.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lua/job.hpp"
+
+namespace railyard::launch {
+
+struct Submission {
+  std::filesystem::path program;       // the railyard to run
+  std::filesystem::path job_file;      // absolute
+  std::filesystem::path log_folder;    // absolute
+  std::vector<std::string> sets;       // for every task
+  std::vector<std::string> sweeps;     // "key=v1,v2,...": one array task for each combination
+  std::vector<std::string> arguments;  // of the job file
+  std::optional<std::string> run_dir;
+  std::optional<std::string> array;  // as for sbatch
+  std::vector<std::string> options;  // for sbatch, such as "--partition=debug"; stronger than the job's own lines
+};
+
+// Every combination of the sweeps' values, as lists of "key=value". UsageError when one is malformed.
+[[nodiscard]] std::vector<std::vector<std::string>> expand_sweeps(const std::vector<std::string>& sweeps);
+
+// The script: the job's #SBATCH lines, ours where it has none (name, output, --open-mode=append), the caller's, and the
+// command. Words are quoted for the shell.
+[[nodiscard]] std::string batch_script(const Submission& submission, const lua::EvaluatedJob& job);
+
+// What the job asks of Slurm that will hurt, one line each (no --signal beside --time, ...).
+[[nodiscard]] std::vector<std::string> submission_warnings(const lua::EvaluatedJob& job);
+
+// Ranks that the job's options ask for, where they tell (nodes x tasks or GPUs per node).
+[[nodiscard]] std::optional<int> requested_ranks(const lua::EvaluatedJob& job);
+
+}  // namespace railyard::launch

@@ -1,0 +1,13 @@
+# srun with PMIx, salloc, an interactive step, mpirun and --export=NONE: the same losses.
+reference
+srun -N2 --ntasks-per-node=2 --mpi=pmix railyard run job.lua --run-dir by-srun
+check same_losses reference by-srun
+salloc -N2 --ntasks-per-node=2 railyard run job.lua --run-dir by-salloc
+check same_losses reference by-salloc
+salloc -N1 -n1 -c4 srun -n1 -c4 railyard run job.lua --ranks 4 --run-dir by-step
+check same_losses reference by-step
+job=$(sbatch --parsable --export=NONE --wrap "export PATH=$PATH; railyard run job.lua --run-dir by-none" -N2 --ntasks-per-node=2)
+until_true 120 finished "$job"
+check same_losses reference by-none
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 4 railyard run job.lua --run-dir by-mpirun
+check same_losses reference by-mpirun

@@ -1,0 +1,33 @@
+# What the cases share. A case runs in a folder of its own that holds job.lua and corpus.txt.
+# shellcheck shell=bash
+
+check() {  # check COMMAND...: the case fails where it does not hold
+  "$@" || { printf 'does not hold: %s\n' "$*"; exit 1; }
+}
+exits() {  # exits CODE COMMAND...
+  local wanted=$1 code=0
+  shift
+  "$@" || code=$?
+  [ "$code" -eq "$wanted" ] || { printf 'exit code %d instead of %d: %s\n' "$code" "$wanted" "$*"; exit 1; }
+}
+says() {  # says PATTERN FILE
+  grep -Eq -- "$1" "$2" || { printf 'no line matches "%s" in %s:\n' "$1" "$2"; cat "$2"; exit 1; }
+}
+until_true() {  # until_true SECONDS COMMAND...
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$deadline" ] || { printf 'not within its time: %s\n' "$*"; exit 1; }
+    sleep 0.2
+  done
+}
+gone() { [ -z "$(squeue --noheader --job "$1" 2>/dev/null)" ]; }
+finished() { scontrol show job "$1" | grep -Eq 'JobState=(COMPLETED|FAILED|TIMEOUT|CANCELLED|NODE_FAIL)'; }
+reached() { grep -q "\"step\":$2," "$1/metrics.jsonl"; }  # reached RUN STEP
+
+# The losses of a run by step, each step's last row: what two runs are compared by.
+losses() { sed -n 's/^{"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl" | awk '{ last[$1] = $2 } END { for (s in last) print s, last[s] }' | sort -n; }
+same_losses() { diff <(losses "$1") <(losses "$2"); }
+why() { sed -n 's/^ "reason": "\(.*\)",$/\1/p' "$1/why.json" | head -n 1; }
+# The undisturbed run on local ranks, for comparison.
+reference() { railyard run job.lua --ranks 4 --run-dir reference >reference.txt 2>&1; }

@@ -1,4 +1,5 @@
 // railyard sample: text from a checkpoint of a run.
+#include <cstdio>
 #include <memory>
 
 #include "launch/cli/command_sample.hpp"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <exception>
 #include <set>
 #include <system_error>
 
@@ -163,7 +164,7 @@ std::vector<std::string> verify_files(const fs::path& folder, const Manifest& ma
               [](const PlacedChunk& a, const PlacedChunk& b) { return a.chunk->position < b.chunk->position; });
     try {
       verify_file(folder, manifest.files[i], by_file[i], progress, faults);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // whatever it is, the other ranks wait for a verdict
       faults.emplace_back(error.what());
     }
   }
@@ -190,7 +191,7 @@ std::optional<std::int64_t> latest_valid(const fs::path& dir, Collectives& colle
         try {
           message = fmt::format("+{}", read_manifest(step_folder(dir, steps[next])).to_text());
           break;
-        } catch (const Error& error) {
+        } catch (const std::exception& error) {
           report(fmt::format("checkpoint of step {} rejected: {}", steps[next], error.what()));
         }
       }

@@ -87,7 +87,7 @@ void CheckpointWriter::begin(CheckpointInfo info) {
   if (collectives_.rank() == 0) {
     try {
       message = fmt::format("+{}", make_temporary_folder(dir_, info.step).filename().string());
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       message = fmt::format("!{}", error.what());
     }
   }
@@ -123,6 +123,7 @@ void CheckpointWriter::add(const Chunk& chunk) {
   const auto bytes = static_cast<std::size_t>(volume(chunk.where.shape)) * dtype_size(chunk.dtype);
   Staged staged{chunk.name, chunk.dtype, chunk.global_shape, chunk.where, buffer_size_, bytes, 0};
   if (bytes > 0) {
+    RAILYARD_CHECK(chunk.data != nullptr, "{}", chunk.name);
     std::byte* to = stage(bytes);
     const auto* from = static_cast<const std::byte*>(chunk.data);
     const std::size_t rows = chunk.where.shape.empty() ? 1 : static_cast<std::size_t>(chunk.where.shape[0]);

@@ -10,6 +10,11 @@ namespace {
 
 using Present = std::function<bool(const std::string&)>;
 
+// More tensors than any model has: a config.json that says so is wrong, and must not fill the memory.
+constexpr std::size_t kMostParts = 4'000'000;
+// Products of three sizes stay in 63 bits.
+constexpr std::int64_t kLargest = 1 << 20;
+
 // Collects parts of one model.
 struct Map {
   std::vector<HfPart> parts;
@@ -17,6 +22,7 @@ struct Map {
   // The whole of one of theirs.
   void same(const std::string& ours, Extents shape, const std::string& theirs,
             std::optional<RotaryRows> rotary = std::nullopt) {
+    if (parts.size() > kMostParts) throw UsageError("config.json: its sizes make more than {} tensors", kMostParts);
     parts.push_back({ours, shape, theirs, shape, 0, false, rotary});
   }
   // A linear layer [out, in], with or without its bias.
@@ -90,9 +96,9 @@ void llama_parts(const ModelSpec& m, Map& map) {
 class MoeSizes {
  public:
   explicit MoeSizes(const HfModel& model) : config_(model.config, "", kSource) {}
-  [[nodiscard]] std::int64_t operator()(const char* key) const { return config_.at(key).integer(1, 1 << 30); }
+  [[nodiscard]] std::int64_t operator()(const char* key) const { return config_.at(key).integer(1, kLargest); }
   [[nodiscard]] std::int64_t get(const char* key, std::int64_t fallback) const {
-    return config_.has(key) ? config_.at(key).integer(0, 1 << 30) : fallback;
+    return config_.has(key) ? config_.at(key).integer(0, kLargest) : fallback;
   }
   [[nodiscard]] bool flag(const char* key, bool fallback) const { return config_.boolean_or(key, fallback); }
 
@@ -106,6 +112,8 @@ void expert_parts(const std::string& ours, std::int64_t experts, std::int64_t ff
                   const std::string& each, const char* gate, const char* up, const char* down, const std::string& fused,
                   const Present& present, Map& map) {
   const bool is_fused = present && present(fused + "gate_up_proj");
+  if (map.parts.size() + static_cast<std::size_t>(3 * experts) > kMostParts)
+    throw UsageError("config.json: its sizes make more than {} tensors", kMostParts);
   for (std::int64_t j = 0; j < experts; ++j) {
     const std::string to = fmt::format("{}experts.{}.", ours, j);
     if (is_fused) {

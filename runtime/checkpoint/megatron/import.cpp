@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+constexpr std::int64_t kLargest = 1 << 24;  // of any size: products of two, and their sums, stay in 63 bits
 
 // The command line that trained the model, as common.pt keeps it.
 class Arguments {
@@ -166,6 +166,10 @@ class PartList {
   void rows(const std::string& ours, const Extents& shape, const std::vector<std::string>& theirs,
             std::int64_t their_rows, std::vector<Stretch> stretches) {
     const auto [name, stacked] = name_of(theirs);
+    const Extents& found = reader_.at(name).shape;
+    if (stacked && (found.empty() || found[0] != model_.layers))
+      throw UsageError("tensor {} has shape {}, but the checkpoint's arguments say {} layers", name, shape_text(found),
+                       model_.layers);
     parts_.push_back({fmt::format("layers.{}.{}", layer_, ours), shape, name,
                       stacked ? std::optional(layer_) : std::nullopt, their_rows, std::move(stretches)});
   }

@@ -100,8 +100,11 @@ void TorchDistReader::read(const std::string& name, const Rectangle& where, cons
   RAILYARD_CHECK(lies_inside(where, tensor.shape), "{}", name);
   for (const Chunk& chunk : tensor.chunks) {
     if (volume(chunk.where.shape) == 0 || !intersect(chunk.where, where)) continue;
-    if (files_.size() >= kOpenFiles && !files_.contains(chunk.file)) files_.clear();
-    const auto file = files_.try_emplace(chunk.file, File::open(folder_ / chunk.file)).first;
+    auto file = files_.find(chunk.file);
+    if (file == files_.end()) {
+      if (files_.size() >= kOpenFiles) files_.clear();
+      file = files_.emplace(chunk.file, File::open(folder_ / chunk.file)).first;
+    }
     const auto key = std::pair(chunk.file, chunk.position);
     auto opened = opened_.find(key);
     if (opened == opened_.end()) {

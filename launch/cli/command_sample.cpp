@@ -1,6 +1,8 @@
 // railyard sample: text from a checkpoint of a run.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
 #include "launch/cli/command_sample.hpp"
 #include "runtime/base/error.hpp"
@@ -14,7 +16,7 @@ namespace {
 struct Options {
   std::string run_dir, prompt;
   std::int64_t step = -1;
-  int threads = 0;
+  int threads = 1;
   SampleOptions sample;
 };
 
@@ -64,7 +66,8 @@ std::function<int()> define_sample(CLI::App& program) {
   command->add_option("--top-k", options->sample.top_k, "Draw from the K likeliest tokens, 0: all")->check(CLI::NonNegativeNumber)->capture_default_str();
   command->add_option("--seed", options->sample.seed, "Of the draws")->capture_default_str();
   command->add_option("--step", options->step, "The checkpoint's step, else the newest");
-  command->add_option("--threads", options->threads, "CPU threads, 0: all")->check(CLI::NonNegativeNumber)->capture_default_str();
+  options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  command->add_option("--threads", options->threads, "CPU threads")->check(CLI::Range(1, 4096))->capture_default_str();
   return [options] { return sample(*options); };
 }
 

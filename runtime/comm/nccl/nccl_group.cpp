@@ -85,9 +85,9 @@ OwnedCommunicator::~OwnedCommunicator() {
 void finish(Monitor& monitor, ncclComm_t communicator, ncclResult_t result, const std::string& what) {
   const auto start = std::chrono::steady_clock::now();
   while (result == ncclInProgress) {
+    monitor.check();  // first: a communicator that the monitor has aborted must not be touched
     check(library().comm_get_async_error(communicator, &result), communicator, what.c_str());
     if (result != ncclInProgress) break;
-    monitor.check();
     const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (waited > monitor.timeout())
       throw RunError(

@@ -32,13 +32,14 @@ constexpr std::array<std::string_view, 6> kBoxes = {
 };
 
 // Lines of srun and slurmstepd that repeat a task's end.
-constexpr std::array<std::string_view, 8> kParts = {
+constexpr std::array<std::string_view, 9> kParts = {
     ": Exited with exit code ",
     ": Killed",
     ": Terminated",
     ": Aborted",
     "Job step aborted: Waiting up to",
     "error: *** STEP ",
+    "lacks support for cpu binding",
     "spmix_appdir",
     "launch/slurm: _step_signal: Terminating StepId=",
 };

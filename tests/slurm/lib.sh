@@ -31,3 +31,10 @@ same_losses() { diff <(losses "$1") <(losses "$2"); }
 why() { sed -n 's/^ "reason": "\(.*\)",$/\1/p' "$1/why.json" | head -n 1; }
 # The undisturbed run on local ranks, for comparison.
 reference() { railyard run job.lua --ranks 4 --run-dir reference >reference.txt 2>&1; }
+# kill_rank SIGNAL RANK: of the one step that runs. Process ids of the sandbox are its own.
+kill_rank() {
+  nsenter --target "$(cat "$RAILYARD_SANDBOX/keeper")" --pid --mount bash -c '
+    for pid in $(pgrep -x railyard); do
+      if tr "\0" "\n" <"/proc/$pid/environ" | grep -qx "PMIX_RANK=$1"; then kill "-$0" "$pid" && exit 0; fi
+    done; exit 1' "$1" "$2"
+}

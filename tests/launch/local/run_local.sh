@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# railyard run on local ranks: a killed rank, Ctrl-C, a killed launcher, a second run. run_local.sh PATH_OF_RAILYARD
+set -euo pipefail
+program=$(readlink -f "$1")
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+command -v mpirun >/dev/null || { echo "SKIPPED: mpirun is not installed" >&2; exit 77; }
+# shellcheck source=../../slurm/lib.sh
+. "$tests/slurm/lib.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+cp "$tests/slurm/job.lua" .
+for i in $(seq 1 400); do printf 'and the number after %d is %d. ' "$i" $((i + 1)); done >corpus.txt
+PATH=$(dirname "$program"):$PATH
+
+rank_of() {  # rank_of RUN RANK: its process id
+  local pid
+  for pid in $(pgrep -x railyard); do
+    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "RAILYARD_RUN_DIR=$work/$1" &&
+      tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then echo "$pid"; return; fi
+  done
+  return 1
+}
+no_ranks() { ! rank_of "$1" 0 && ! rank_of "$1" 1; }
+
+railyard run job.lua --ranks 2 --run-dir reference >reference.txt 2>&1
+
+railyard run job.lua --ranks 2 --run-dir killed >killed.txt 2>&1 &
+until_true 120 reached killed 6
+kill -KILL "$(rank_of killed 1)"
+check wait $!
+check same_losses reference killed
+says 'rank 1 on .* was killed by signal 9' killed.txt
+says 'restarting from the last checkpoint \(1 of 3\)' killed.txt
+check [ "$(grep -c -- '--------' killed.txt)" -eq 0 ]
+
+railyard run job.lua --ranks 2 --run-dir stopped >stopped.txt 2>&1 &
+launcher=$!
+until_true 120 reached stopped 3
+kill -TERM "$launcher"
+code=0
+wait "$launcher" || code=$?
+check [ "$code" -eq 75 ]
+check [ "$(why stopped)" = signal ]
+railyard run job.lua --ranks 2 --run-dir stopped >>stopped.txt 2>&1
+check same_losses reference stopped
+
+railyard run job.lua --ranks 2 --run-dir orphaned >orphaned.txt 2>&1 &
+launcher=$!
+until_true 120 reached orphaned 3
+exits 2 railyard run job.lua --ranks 2 --run-dir orphaned >second.txt 2>&1
+says "in use by .*process $launcher" second.txt
+kill -KILL "$launcher"
+until_true 20 no_ranks orphaned
+railyard run job.lua --ranks 2 --run-dir orphaned >>orphaned.txt 2>&1
+check same_losses reference orphaned
+says 'took over' orphaned.txt
+
+exits 2 railyard run job.lua --ranks 3 >bad.txt 2>&1
+check [ "$(grep -c railyard: bad.txt)" -eq 1 ]
+exits 2 railyard run missing.lua >bad.txt 2>&1
+exits 2 railyard run job.lua --ranks 2 --run-dir reference --set train.seed=8 >bad.txt 2>&1
+says 'train.seed: 7 -> 8' bad.txt
+exits 2 railyard run job.lua --ranks 2 --run-dir other --set data.text=none.txt >bad.txt 2>&1
+check [ "$(grep -c none.txt bad.txt)" -eq 1 ]
+echo "1 passed, 0 failed"

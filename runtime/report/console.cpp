@@ -47,9 +47,9 @@ std::string step_line(const StepRecord& record, std::int64_t iterations, std::op
   parts.push_back({fmt::format("grad norm {:.2f}", record.grad_norm), 7});
   if (std::isfinite(record.tokens_per_s)) parts.push_back({format_grouped(record.tokens_per_s) + " tokens/s", 3});
   if (std::isfinite(record.tflops_per_gpu))
-    parts.push_back({fmt::format("{} TFLOP/s/{}", format_significant(record.tflops_per_gpu), device), 6});
+    parts.push_back({fmt::format("{}/{}", format_tflops(record.tflops_per_gpu), device), 6});
   if (record.mfu) parts.push_back({fmt::format("MFU {:.1f} %", *record.mfu * 100.0), 5});
-  if (record.mem_gib) parts.push_back({fmt::format("{:.1f} GiB", *record.mem_gib), 9});
+  if (record.mem_gib) parts.push_back({format_gib(*record.mem_gib), 9});
   if (std::isfinite(record.step_s)) parts.push_back({format_seconds(record.step_s), 4});
   if (seconds_left) parts.push_back({"ETA " + format_clock(*seconds_left), 2});
 

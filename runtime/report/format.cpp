@@ -48,6 +48,14 @@ std::string format_clock(double seconds) {
   return whole >= 86400 ? fmt::format("{}d {}", whole / 86400, clock) : clock;
 }
 
+std::string format_gib(double gib) { return format_bytes(gib * 1073741824.0); }
+
+std::string format_tflops(double tflops) {
+  if (tflops >= 0.1 || tflops <= 0.0) return format_significant(tflops) + " TFLOP/s";
+  if (tflops >= 1e-4) return format_significant(tflops * 1e3) + " GFLOP/s";
+  return format_significant(tflops * 1e6) + " MFLOP/s";
+}
+
 std::string format_bytes(double bytes) {
   static constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   std::size_t unit = 0;

@@ -145,15 +145,14 @@ class Page {
     const double tokens_per_s = now([](const StepRecord& row) { return row.tokens_per_s; });
     if (std::isfinite(tokens_per_s)) tile("tokens/s", format_grouped(tokens_per_s));
     const double tflops = now([](const StepRecord& row) { return row.tflops_per_gpu; });
-    if (std::isfinite(tflops)) tile("TFLOP/s per rank", format_significant(tflops));
+    if (std::isfinite(tflops)) tile("model FLOPs of a rank", format_tflops(tflops));
     const double mfu = now([](const StepRecord& row) { return row.mfu.value_or(NAN); });
     if (std::isfinite(mfu)) tile("MFU", fmt::format("{:.1f} %", mfu * 100.0));
     const double seconds = now([](const StepRecord& row) { return row.step_s; });
     if (std::isfinite(seconds)) tile("time of a step", format_seconds(seconds));
     const std::vector<double> memory = known(
         rows_, [](const StepRecord& row) { return row.mem_gib.value_or(NAN); }, rows_.size());
-    if (!memory.empty())
-      tile("peak memory of a rank", fmt::format("{:.1f} GiB", *std::max_element(memory.begin(), memory.end())));
+    if (!memory.empty()) tile("peak memory of a rank", format_gib(*std::max_element(memory.begin(), memory.end())));
     double trained = 0.0;
     for (const StepRecord& row : rows_)
       if (std::isfinite(row.step_s)) trained += row.step_s;

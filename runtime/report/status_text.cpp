@@ -109,10 +109,10 @@ std::string status_text(const RunView& run, const StatusStyle& style, std::optio
     std::string speed;
     const auto add = [&](const std::string& part) { speed += (speed.empty() ? "" : "   ") + part; };
     if (std::isfinite(row.tokens_per_s)) add(format_grouped(row.tokens_per_s) + " tokens/s");
-    if (std::isfinite(row.tflops_per_gpu)) add(format_significant(row.tflops_per_gpu) + " TFLOP/s a rank");
+    if (std::isfinite(row.tflops_per_gpu)) add(format_tflops(row.tflops_per_gpu) + " a rank");
     if (row.mfu) add(fmt::format("MFU {:.1f} %", *row.mfu * 100.0));
     if (std::isfinite(row.step_s)) add(format_seconds(row.step_s) + " a step");
-    if (row.mem_gib) add(fmt::format("{:.1f} GiB", *row.mem_gib));
+    if (row.mem_gib) add(format_gib(*row.mem_gib));
     if (!speed.empty()) line("speed", speed);
     if (style.unicode && run.metrics.steps.size() > 8) {
       std::vector<double> losses;

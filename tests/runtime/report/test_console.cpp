@@ -61,6 +61,10 @@ TEST(Format, Numbers) {
   EXPECT_EQ(format_clock(492), "00:08:12");
   EXPECT_EQ(format_clock(2 * 86400 + 3 * 3600 + 245), "2d 03:04:05");
   EXPECT_EQ(format_clock(std::numeric_limits<double>::quiet_NaN()), "unknown");
+  EXPECT_EQ(format_gib(51.0), "51.0 GiB");
+  EXPECT_EQ(format_gib(0.0283), "29.0 MiB");
+  EXPECT_EQ(format_tflops(506.07), "506.1 TFLOP/s");
+  EXPECT_EQ(format_tflops(9.674e-6), "9.67 MFLOP/s");
   EXPECT_EQ(format_bytes(1000), "1000 B");
   EXPECT_EQ(format_bytes(54760833024.0), "51.0 GiB");
 }
@@ -85,7 +89,7 @@ TEST(Console, LeavesOutWhatIsUnknownAndNamesTheDevice) {
   ConsoleOptions cpu = options();
   cpu.device = "rank";
   Console(out.stream(), cpu).step(record);
-  EXPECT_THAT(out.text(), HasSubstr(" tokens/s | 0.0213 TFLOP/s/rank | 0.27 s | ETA"));
+  EXPECT_THAT(out.text(), HasSubstr(" tokens/s | 21.3 GFLOP/s/rank | 0.27 s | ETA"));
 }
 
 TEST(Console, ALogHoldsTheFirstStepEachTenthAndTheLast) {

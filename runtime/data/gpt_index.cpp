@@ -78,6 +78,9 @@ EpochPlan plan_epochs(std::int64_t tokens_per_epoch, const GptIndexRequest& requ
   EpochPlan plan;
   const std::int64_t seq = request.seq_length;
   if (request.samples) {
+    constexpr std::int64_t kMostTokens = std::int64_t{1} << 60;
+    if (*request.samples > kMostTokens / seq)
+      throw UsageError("{} samples of {} tokens: more than can be counted", *request.samples, seq);
     const std::int64_t wanted = *request.samples * seq + kExtra;
     plan.epochs = std::max<std::int64_t>(1, (wanted + tokens_per_epoch - 1) / tokens_per_epoch);
   }
@@ -87,6 +90,10 @@ EpochPlan plan_epochs(std::int64_t tokens_per_epoch, const GptIndexRequest& requ
   } else {
     plan.total_samples = static_cast<std::int64_t>(std::ceil(static_cast<double>(usable) / static_cast<double>(seq)));
   }
+  constexpr std::int64_t kMostEntries = std::int64_t{1} << 36;
+  if (plan.total_samples > kMostEntries || plan.epochs > kMostEntries / (request.last - request.first))
+    throw UsageError("{} epochs of {} sequences, {} samples: the indices would not fit into memory", plan.epochs,
+                     request.last - request.first, plan.total_samples);
   plan.samples_before_last = plan.total_samples;
   if (plan.epochs > 1) {
     plan.samples_before_last = ((plan.epochs - 1) * tokens_per_epoch - kExtra) / seq;

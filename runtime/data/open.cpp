@@ -30,10 +30,10 @@ std::array<std::unique_ptr<Dataset>, 3> open_text(const JobSpec& job, const Data
                                                   const SampleRules& rules) {
   if (tokenizer == nullptr)
     throw UsageError("data.tokenizer: needed with data.text, for instance tokenizer = { type = \"char\" }");
+  const std::string shares = job.data.split.empty() ? kDefaultSplit : job.data.split;
   const auto text =
       std::make_shared<const TextTokens>(rooted(job.data.text, options), *tokenizer, cache_folder(job, options));
-  const auto bounds = split_bounds(parse_split(job.data.split.empty() ? kDefaultSplit : job.data.split), text->size(),
-                                   SplitRounding::kDown);
+  const auto bounds = split_bounds(parse_split(shares), text->size(), SplitRounding::kDown);
   std::array<std::unique_ptr<Dataset>, 3> splits;
   const auto counts = as_array(sample_counts(job));
   for (std::size_t i = 0; i < 3; ++i) {
@@ -44,7 +44,7 @@ std::array<std::unique_ptr<Dataset>, 3> open_text(const JobSpec& job, const Data
     if (tokens <= job.model.seq_length)
       throw UsageError(
           "{}: the {} split (data.split = \"{}\") has {} of {} tokens, and a sample takes model.seq_length + 1 = {}",
-          text->name(), range.split, job.data.split, tokens, text->size(), job.model.seq_length + 1);
+          text->name(), range.split, shares, tokens, text->size(), job.model.seq_length + 1);
     splits[i] = std::make_unique<TextDataset>(text, range, job, counts[i], rules);
   }
   return splits;

@@ -7,6 +7,7 @@
 #include "runtime/base/json.hpp"
 #include "runtime/base/philox.hpp"
 #include "runtime/data/digest.hpp"
+#include "runtime/data/output_file.hpp"
 
 namespace railyard::data {
 namespace {
@@ -72,7 +73,11 @@ TextTokens::TextTokens(const std::filesystem::path& text, Tokenizer& tokenizer, 
     if (error)
       throw RunError("{}: cannot create the cache folder: {}; set data.cache to a writable one", cache.string(),
                      error.message());
-    write_file_atomic(tokens, bytes);
+    {
+      OutputFile out(aside_path(tokens));
+      out.write(std::as_bytes(std::span(bytes)));
+      out.publish(tokens);
+    }
     write_file_atomic(header, Json{{"kind", kKind},
                                    {"key", digest_},
                                    {"text", name_},

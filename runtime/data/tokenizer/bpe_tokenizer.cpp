@@ -95,6 +95,14 @@ void BpeTokenizer::decode(std::span<const std::int32_t> ids, std::string& text) 
   if (rules_->strip_first_space && text.size() > start && text[start] == ' ') text.erase(start, 1);
 }
 
+bool cuts_at_space_marks(const BpeTables& tables) {
+  constexpr std::string_view kMark = "\xe2\x96\x81";
+  for (const std::string& token : tables.tokens)
+    for (std::size_t at = token.find(kMark, 1); at != std::string::npos; at = token.find(kMark, at + 1))
+      if (at < 3 || token.compare(at - 3, 3, kMark) != 0) return false;
+  return true;
+}
+
 std::optional<std::string> bytes_of_byte_level(std::string_view text) {
   // Printable Latin-1 stands for itself; the other bytes, in order, are U+0100 and on.
   static const std::vector<int> bytes = [] {

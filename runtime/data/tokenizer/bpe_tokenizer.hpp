@@ -63,6 +63,11 @@ std::unique_ptr<Tokenizer> open_sentencepiece(const std::filesystem::path& path)
 // of it.
 [[nodiscard]] std::optional<std::string> bytes_of_byte_level(std::string_view text);
 
+// A vocabulary without pre-tokenizer merges over whole documents. Where no token has a space mark (U+2581) behind
+// another character, text can be cut before such marks without changing the result, and short pieces are fast.
+[[nodiscard]] bool cuts_at_space_marks(const BpeTables& tables);
+inline constexpr const char* kSpaceMarkPattern = "(?:\xe2\x96\x81)*[^\xe2\x96\x81]+|(?:\xe2\x96\x81)+";
+
 // GPT-2's pattern, which ByteLevel uses too.
 inline constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";

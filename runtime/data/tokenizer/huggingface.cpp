@@ -258,15 +258,9 @@ class Loader {
     }
   }
 
-  // A vocabulary without pre-tokenizer merges over whole documents. Where no token has a space mark behind another
-  // character, text can be cut before such marks without changing the result, and short pieces are fast.
   void cut_at_space_marks() {
-    if (byte_level_ || cuts_) return;
-    for (const std::string& token : rules_->tables.tokens)
-      for (std::size_t at = token.find(kSpaceMark, 1); at != std::string::npos; at = token.find(kSpaceMark, at + 1))
-        if (at < 3 || token.compare(at - 3, 3, kSpaceMark) != 0) return;
-    rules_->pre_tokenizer.add(
-        {std::make_unique<Regex>("(?:\xe2\x96\x81)*[^\xe2\x96\x81]+|(?:\xe2\x96\x81)+", file_.name())});
+    if (!byte_level_ && !cuts_ && cuts_at_space_marks(rules_->tables))
+      rules_->pre_tokenizer.add({std::make_unique<Regex>(kSpaceMarkPattern, file_.name())});
   }
 
   void choose_end_of_document() {

@@ -53,16 +53,14 @@ std::vector<Key> model_keys() {
       integer("model.max_positions", "longest sequence the model has positions for")
           .range(1, kLargestSize)
           .derive("seq_length", [](const Json& job) { return model(job, "seq_length"); }),
-      text("model.norm", "normalization").value("layernorm").one_of({"layernorm", "rmsnorm"}, {"layernorm1p"}),
+      text("model.norm", "normalization").value("layernorm").one_of({"layernorm", "rmsnorm", "layernorm1p"}),
       number("model.norm_eps", "added to the variance").value(1e-5).above(0).below_or_at(1),
       text("model.activation", "activation of the feed-forward part")
           .value("gelu")
-          .one_of({"gelu", "gelu_tanh", "swiglu"}, {"geglu", "squared_relu"}),
+          .one_of({"gelu", "gelu_tanh", "swiglu", "geglu", "squared_relu"}),
       text("model.position", "positions").value("learned").one_of({"learned", "rope", "none"}),
       number("model.rope_theta", "base of rotary positions").value(10000.0).above(0).below_or_at(1e12),
-      optional_table("model.rope_scaling", "scaling of rotary positions for long contexts")
-          .text_for("type")
-          .not_built(),
+      optional_table("model.rope_scaling", "scaling of rotary positions for long contexts").text_for("type"),
       text("model.rope_scaling.type", "kind of scaling").required().one_of({"llama3", "linear"}),
       number("model.rope_scaling.factor", "stretching factor").value(1.0).above(0).below_or_at(1e6),
       number("model.rope_scaling.low_freq_factor", "see Llama 3.1").value(1.0).above(0).below_or_at(1e6),
@@ -76,10 +74,7 @@ std::vector<Key> model_keys() {
           .value(nullptr)
           .derive("bias", [](const Json& job) { return model(job, "bias"); }),
       boolean("model.qk_norm", "RMSNorm of each head's queries and keys").not_built(),
-      integer("model.window", "sliding attention window in tokens, 0: none")
-          .value(0)
-          .range(0, kLargestSize)
-          .not_built(),
+      integer("model.window", "sliding attention window in tokens, 0: none").value(0).range(0, kLargestSize),
       boolean("model.tied_embeddings", "output head shares the embedding"),
       number("model.attention_dropout", "dropout of attention weights").value(0.0).range(0, 0.99),
       number("model.hidden_dropout", "dropout of embeddings and residuals").value(0.0).range(0, 0.99),
@@ -94,27 +89,26 @@ std::vector<Key> model_keys() {
 std::vector<Key> data_keys() {
   std::vector<Key> keys{table("data", "what is trained on")};
   for (const std::string name : {"train", "valid", "test"}) {
-    keys.push_back(
-        tables("data." + name, "token files (.bin and .idx) and their weights").text_for("path").not_built());
+    keys.push_back(tables("data." + name, "token files (.bin and .idx) and their weights").text_for("path"));
     keys.push_back(text("data." + name + "[].path", "prefix of .bin and .idx").value(nullptr).required());
     keys.push_back(number("data." + name + "[].weight", "share in the blend").above(0).below_or_at(1e12));
   }
   std::vector<Key> rest{
       text("data.text", "a plain text file instead of token files"),
-      boolean("data.mock", "made-up tokens instead of data").not_built(),
+      boolean("data.mock", "made-up tokens instead of data"),
       text("data.split", "shares of train, valid and test").value("969,30,1"),
       optional_table("data.tokenizer", "how text becomes tokens").text_for("type"),
       text("data.tokenizer.type", "kind of tokenizer")
           .required()
-          .one_of({"char"}, {"bytes", "gpt2", "huggingface", "sentencepiece", "tiktoken"}),
+          .one_of({"char", "bytes", "gpt2", "huggingface", "sentencepiece", "tiktoken"}),
       text("data.tokenizer.path", "file or folder of the tokenizer"),
       text("data.sampling", "how samples are taken from a text or from token files")
           .value("sequential")
           .one_of({"sequential", "random"}),
       text("data.cache", "folder for index files").value(""),
-      boolean("data.reset_position_ids", "positions start anew in each document").not_built(),
+      boolean("data.reset_position_ids", "positions start anew in each document"),
       boolean("data.reset_attention_mask", "no attention across documents").not_built(),
-      boolean("data.eod_mask_loss", "no loss on ends of documents").not_built(),
+      boolean("data.eod_mask_loss", "no loss on ends of documents"),
   };
   keys.insert(keys.end(), rest.begin(), rest.end());
   return keys;
@@ -126,7 +120,7 @@ std::vector<Key> parallel_keys() {
       integer("parallel.tp", "tensor parallel ranks").value(1).range(1, kLargestDegree),
       integer("parallel.cp", "context parallel ranks").value(1).range(1, kLargestDegree).not_built(),
       integer("parallel.pp", "pipeline stages").value(1).range(1, kLargestDegree),
-      integer("parallel.vpp", "chunks of a pipeline rank").value(1).range(1, kLargestDegree).not_built(),
+      integer("parallel.vpp", "chunks of a pipeline rank").value(1).range(1, kLargestDegree),
       integer("parallel.ep", "expert parallel ranks").value(1).range(1, kLargestDegree).not_built(),
       integer("parallel.dp", "data parallel ranks").range(1, kLargestDegree).word("fill", 0).value(0),
       integer("parallel.etp", "tensor parallel ranks of experts, 0: as tp")
@@ -171,9 +165,9 @@ std::vector<Key> train_keys() {
           .sizes(0, 3)
           .range(1, kLargestCount)
           .not_built(),
-      text("train.precision", "arithmetic of matrix products").value("fp32").one_of({"fp32", "bf16"}, {"fp16", "fp8"}),
-      table("train.fp8", "details of fp8").text_for("recipe").not_built(),
-      text("train.fp8.recipe", "scaling").value("current").one_of({"current", "delayed", "block"}),
+      text("train.precision", "arithmetic of matrix products").value("fp32").one_of({"fp32", "bf16", "fp8"}, {"fp16"}),
+      table("train.fp8", "details of fp8").text_for("recipe"),
+      text("train.fp8.recipe", "scaling").value("current").one_of({"current"}, {"delayed", "block"}),
       integer("train.fp8.amax_history", "steps of the delayed recipe").value(1024).range(1, 1 << 20),
       integer("train.fp8.first_last_bf16", "layers kept in bf16 at each end").value(0).range(0, 1e5),
       integer("train.seed", "of weights, data order and dropout").value(1234).range(0, 9.2e18),
@@ -212,13 +206,12 @@ std::vector<Key> train_keys() {
       text("train.grad_reduce_dtype", "type in which gradients are summed").value("fp32").one_of({"fp32"}, {"bf16"}),
       number("train.loss_scale", "of fp16, 0: dynamic").value(0.0).range(0, 1e18).not_built(),
       boolean("train.deterministic", "only algorithms that give the same bits each time"),
-      text("train.on_nan", "what a loss that is not finite does").value("stop").one_of({"stop"}, {"skip", "rewind"}),
-      integers("train.skip_iterations", "steps whose data are passed over").range(0, kLargestCount).not_built(),
+      text("train.on_nan", "what a loss that is not finite does").value("stop").one_of({"stop", "skip"}, {"rewind"}),
+      integers("train.skip_iterations", "steps whose data are passed over").range(0, kLargestCount),
       integer("train.exit_interval", "stop at the first multiple of this many steps, 0: never")
           .value(0)
-          .range(0, kLargestCount)
-          .not_built(),
-      duration("train.exit_duration", "stop after this time, 0: never").value(0.0).not_built(),
+          .range(0, kLargestCount),
+      duration("train.exit_duration", "stop after this time, 0: never").value(0.0),
   };
 }
 
@@ -235,7 +228,7 @@ std::vector<Key> other_keys() {
       text("checkpoint.resume", "whether a run directory's checkpoint is continued")
           .value("auto")
           .one_of({"auto", "never", "must"}),
-      optional_table("checkpoint.init_from", "start from another run's weights").text_for("path").not_built(),
+      optional_table("checkpoint.init_from", "start from another run's weights").text_for("path"),
       text("checkpoint.init_from.path", "its checkpoint folder").value(nullptr).required(),
       integer("checkpoint.init_from.step", "which step, -1: the last").value(-1).range(-1, kLargestCount),
       boolean("checkpoint.init_from.weights_only", "leave the optimizer and data position"),
@@ -243,8 +236,8 @@ std::vector<Key> other_keys() {
       boolean("checkpoint.init_from.reset_lr", "start the schedule anew"),
       boolean("checkpoint.init_from.reset_data", "start the data anew"),
       table("run", "how it is run"),
-      text("run.device", "where it computes").value("auto").one_of({"auto", "cpu"}, {"cuda"}),
-      text("run.communicator", "what carries messages").value("auto").one_of({"auto", "mpi"}, {"nccl"}),
+      text("run.device", "where it computes").value("auto").one_of({"auto", "cpu", "cuda"}),
+      text("run.communicator", "what carries messages").value("auto").one_of({"auto", "mpi", "nccl"}),
       integer("run.threads", "threads of a rank").range(1, 4096).word("auto", 0).value(0),
       duration("run.timeout", "longest wait for other ranks").value(600.0).above(0),
       integer("run.max_restarts", "restarts after failures").value(3).range(0, 1e6),

@@ -160,6 +160,7 @@ class TrainLoop {
       update = s.optimizer.step(learning_rate(job_.train.lr, step_), updates_done(), factor);
       if (!update.finite) report_not_finite("gradient");
     }
+    if (skipped) ++skipped_;
     ++step_;
     consumed_samples_ += global_batch;
     if (pending_published(exchange.unwritten)) publish();

@@ -69,6 +69,8 @@ Json parse_json(std::string_view text, const std::string& source) {
     if (const auto colon = reason.rfind(": "); colon != std::string::npos && reason.find("syntax error") != std::string::npos)
       reason = reason.substr(reason.find("syntax error"));
     throw UsageError("{}:{}: not valid JSON: {}", source, place_of(text, error.byte), reason);
+  } catch (const Json::exception& error) {  // a number that no double holds
+    throw UsageError("{}: not valid JSON: {}", source, error.what());
   }
 }
 

@@ -55,5 +55,9 @@ TEST(WriteFileAtomic, ReplacesAndLeavesNothingBeside) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Json, ANumberThatNoDoubleHoldsIsAUserError) {
+  EXPECT_THROW(static_cast<void>(parse_json("{\"a\": 1e999}", "test")), UsageError);
+}
+
 }  // namespace
 }  // namespace railyard

@@ -135,7 +135,7 @@ int run(const RunRequest& request) {
 
   const lua::EvaluatedJob job = evaluate(request);
   if (around.in_allocation) {
-    const Allocation allocation = read_allocation(current_environment());
+    const SlurmAllocation allocation = read_allocation(current_environment());
     const StepShape shape = shape_step(allocation, request.ranks, natural_ranks(job.spec.parallel, 0));
     if (shape.ranks > 1) return launch_in_allocation(request, job, rank_program(request));
   } else {

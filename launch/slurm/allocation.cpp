@@ -53,8 +53,8 @@ std::vector<int> expand_counts(const std::string& text, const std::string& varia
   return counts;
 }
 
-Allocation read_allocation(const Environment& environment) {
-  Allocation allocation;
+SlurmAllocation read_allocation(const Environment& environment) {
+  SlurmAllocation allocation;
   allocation.job_id = value_of(environment, "SLURM_JOB_ID").value_or("");
   const auto nodes = value_of(environment, "SLURM_JOB_NODELIST");
   if (!nodes) throw UsageError("SLURM_JOB_ID is set, but SLURM_JOB_NODELIST is not; inside a container pass the SLURM_* variables on");
@@ -71,7 +71,7 @@ Allocation read_allocation(const Environment& environment) {
   return allocation;
 }
 
-StepShape shape_step(const Allocation& allocation, int wanted, int fallback) {
+StepShape shape_step(const SlurmAllocation& allocation, int wanted, int fallback) {
   const int nodes = static_cast<int>(allocation.nodes.size());
   StepShape shape;
   if (wanted > 0) {

@@ -9,7 +9,7 @@
 
 namespace railyard::launch {
 
-struct Allocation {
+struct SlurmAllocation {
   std::string job_id;
   std::vector<std::string> nodes;       // in Slurm's order
   std::vector<int> cpus;                // of each node
@@ -21,7 +21,7 @@ struct Allocation {
 };
 
 // UsageError when a variable is malformed.
-[[nodiscard]] Allocation read_allocation(const Environment& environment);
+[[nodiscard]] SlurmAllocation read_allocation(const Environment& environment);
 
 // "4(x2),3" -> 4, 4, 3. UsageError naming `variable` when malformed or longer than `most`.
 [[nodiscard]] std::vector<int> expand_counts(const std::string& text, const std::string& variable, std::size_t most);
@@ -31,6 +31,6 @@ struct Allocation {
 struct StepShape {
   int ranks = 0, per_node = 0, cpus_per_rank = 1;
 };
-[[nodiscard]] StepShape shape_step(const Allocation& allocation, int wanted, int fallback);
+[[nodiscard]] StepShape shape_step(const SlurmAllocation& allocation, int wanted, int fallback);
 
 }  // namespace railyard::launch

@@ -17,7 +17,7 @@ namespace railyard::launch {
 namespace {
 
 // Nodes of the allocation that Slurm has given up.
-std::vector<std::string> lost_nodes(const Allocation& allocation) {
+std::vector<std::string> lost_nodes(const SlurmAllocation& allocation) {
   const auto live = live_nodes(allocation.job_id);
   std::vector<std::string> lost;
   if (live.empty()) return lost;
@@ -38,7 +38,7 @@ void requeue_if_wanted(const JobSpec& job, int exit_code, int stop_signal) {
 
 int launch_in_allocation(const RunRequest& request, const lua::EvaluatedJob& job, const std::vector<std::string>& program) {
   const Environment inherited = current_environment();
-  const Allocation allocation = read_allocation(inherited);
+  const SlurmAllocation allocation = read_allocation(inherited);
   const StepShape shape = shape_step(allocation, request.ranks, natural_ranks(job.spec.parallel, 0));
   (void)Layout::resolve(job.spec.parallel, shape.ranks);
   const int nodes = static_cast<int>(allocation.nodes.size());

@@ -27,11 +27,11 @@ CommandResult railyard(std::vector<std::string> words, const std::string& input 
 
 TEST(CommandJob, CheckPrintsTheResolvedJob) {
   const auto result = railyard(
-      {"job", "check", kExamples + "first_train.lua", "--json", "--set", "train.iterations=7", "--set", "name=other"});
+      {"job", "check", kExamples + "first_train.lua", "--json", "--set", "train.iterations=700", "--set", "name=other"});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.errors, IsEmpty());
   const JobSpec job = JobSpec::from_json(parse_json(result.output, "standard output"));
-  EXPECT_EQ(job.train.iterations, 7);
+  EXPECT_EQ(job.train.iterations, 700);
   EXPECT_EQ(job.name, "other");
   EXPECT_THAT(railyard({"job", "check", kExamples + "first_train.lua"}).output, HasSubstr("\nparallel.tp = 2\n"));
 }

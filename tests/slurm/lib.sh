@@ -29,8 +29,10 @@ reached() { grep -q "\"step\":$2," "$1/metrics.jsonl"; }  # reached RUN STEP
 losses() { sed -n 's/^{"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl" | awk '{ last[$1] = $2 } END { for (s in last) print s, last[s] }' | sort -n; }
 same_losses() { diff <(losses "$1") <(losses "$2"); }
 why() { sed -n 's/^ "reason": "\(.*\)",$/\1/p' "$1/why.json" | head -n 1; }
-# The undisturbed run on local ranks, for comparison.
-reference() { railyard run job.lua --ranks 4 --run-dir reference >reference.txt 2>&1; }
+# Settings of a run that lasts long enough to be disturbed, also on a fast machine.
+long=(--set train.iterations=600 --set checkpoint.every=50)
+# The undisturbed run on local ranks, for comparison: reference [OPTION...].
+reference() { railyard run job.lua --ranks 4 --run-dir reference "$@" >reference.txt 2>&1; }
 # kill_rank SIGNAL RANK: of the one step that runs. Process ids of the sandbox are its own.
 kill_rank() {
   nsenter --target "$(cat "$RAILYARD_SANDBOX/keeper")" --pid --mount bash -c '

@@ -23,9 +23,9 @@ rank_of() {  # rank_of RUN RANK: its process id
 }
 no_ranks() { ! rank_of "$1" 0 && ! rank_of "$1" 1; }
 
-railyard run job.lua --ranks 2 --run-dir reference >reference.txt 2>&1
+railyard run job.lua --ranks 2 "${long[@]}" --run-dir reference >reference.txt 2>&1
 
-railyard run job.lua --ranks 2 --run-dir killed >killed.txt 2>&1 &
+railyard run job.lua --ranks 2 "${long[@]}" --run-dir killed >killed.txt 2>&1 &
 until_true 120 reached killed 6
 kill -KILL "$(rank_of killed 1)"
 check wait $!
@@ -34,7 +34,7 @@ says 'rank 1 on .* was killed by signal 9' killed.txt
 says 'restarting from the last checkpoint \(1 of 3\)' killed.txt
 check [ "$(grep -c -- '--------' killed.txt)" -eq 0 ]
 
-railyard run job.lua --ranks 2 --run-dir stopped >stopped.txt 2>&1 &
+railyard run job.lua --ranks 2 "${long[@]}" --run-dir stopped >stopped.txt 2>&1 &
 launcher=$!
 until_true 120 reached stopped 3
 kill -TERM "$launcher"
@@ -42,25 +42,25 @@ code=0
 wait "$launcher" || code=$?
 check [ "$code" -eq 75 ]
 check [ "$(why stopped)" = signal ]
-railyard run job.lua --ranks 2 --run-dir stopped >>stopped.txt 2>&1
+railyard run job.lua --ranks 2 "${long[@]}" --run-dir stopped >>stopped.txt 2>&1
 check same_losses reference stopped
 
-railyard run job.lua --ranks 2 --run-dir orphaned >orphaned.txt 2>&1 &
+railyard run job.lua --ranks 2 "${long[@]}" --run-dir orphaned >orphaned.txt 2>&1 &
 launcher=$!
 until_true 120 reached orphaned 3
-exits 2 railyard run job.lua --ranks 2 --run-dir orphaned >second.txt 2>&1
+exits 2 railyard run job.lua --ranks 2 "${long[@]}" --run-dir orphaned >second.txt 2>&1
 says "in use by .*process $launcher" second.txt
 kill -KILL "$launcher"
 until_true 20 no_ranks orphaned
-railyard run job.lua --ranks 2 --run-dir orphaned >>orphaned.txt 2>&1
+railyard run job.lua --ranks 2 "${long[@]}" --run-dir orphaned >>orphaned.txt 2>&1
 check same_losses reference orphaned
 says 'took over' orphaned.txt
 
 exits 2 railyard run job.lua --ranks 3 >bad.txt 2>&1
 check [ "$(grep -c railyard: bad.txt)" -eq 1 ]
 exits 2 railyard run missing.lua >bad.txt 2>&1
-exits 2 railyard run job.lua --ranks 2 --run-dir reference --set train.seed=8 >bad.txt 2>&1
+exits 2 railyard run job.lua --ranks 2 "${long[@]}" --run-dir reference --set train.seed=8 >bad.txt 2>&1
 says 'train.seed: 7 -> 8' bad.txt
-exits 2 railyard run job.lua --ranks 2 --run-dir other --set data.text=none.txt >bad.txt 2>&1
+exits 2 railyard run job.lua --ranks 2 "${long[@]}" --run-dir other --set data.text=none.txt >bad.txt 2>&1
 check [ "$(grep -c none.txt bad.txt)" -eq 1 ]
 echo "1 passed, 0 failed"

@@ -24,14 +24,14 @@ std::string refusal(const Environment& environment, int ranks) {
   return "";
 }
 
-TEST(Allocation, ReadsNodesAndCpus) {
+TEST(SlurmAllocation, ReadsNodesAndCpus) {
   const auto allocation = read_allocation(batch_job());
   EXPECT_THAT(allocation.nodes, ElementsAre("node1", "node2", "other"));
   EXPECT_THAT(allocation.cpus, ElementsAre(8, 8, 4));
   EXPECT_FALSE(allocation.array_task);
 }
 
-TEST(Allocation, RefusesMalformedCounts) {
+TEST(SlurmAllocation, RefusesMalformedCounts) {
   for (const char* text : {"8(x", "8(xx2)", "a", "8(x99999999)", "-1", "8,,4"}) {
     Environment environment = batch_job();
     environment["SLURM_JOB_CPUS_PER_NODE"] = text;

@@ -1,9 +1,9 @@
 # kill -9 of a rank: the launcher starts again from the last checkpoint, within the same job.
-reference
-job=$(sbatch --parsable job.lua)
+reference "${long[@]}"
+job=$(sbatch --parsable job.lua "${long[@]}")
 until_true 90 reached runs/tiny 6
 check kill_rank KILL 3
-until_true 120 finished "$job"
+until_true 300 finished "$job"
 check [ "$(why runs/tiny)" = finished ]
 check same_losses reference runs/tiny
 says 'rank 3 on node[0-9] ended: Killed|a rank was killed' "slurm-$job.out"

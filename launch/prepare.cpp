@@ -32,18 +32,23 @@ lua::EvaluatedJob evaluate(const RunRequest& request) {
 
 int natural_ranks(const ParallelSpec& parallel, int devices) {
   const std::int64_t one = parallel.tp * parallel.cp * parallel.pp;
-  const std::int64_t copies = parallel.dp > 0 ? parallel.dp : std::max<std::int64_t>(1, devices / std::max<std::int64_t>(1, one));
+  const std::int64_t copies =
+      parallel.dp > 0 ? parallel.dp : std::max<std::int64_t>(1, devices / std::max<std::int64_t>(1, one));
   constexpr std::int64_t kMostRanks = 1 << 24;
-  if (one < 1 || one * copies > kMostRanks) throw UsageError("parallel: tp {} x cp {} x pp {} x dp {} ranks are out of range", parallel.tp, parallel.cp, parallel.pp, copies);
+  if (one < 1 || one * copies > kMostRanks)
+    throw UsageError("parallel: tp {} x cp {} x pp {} x dp {} ranks are out of range", parallel.tp, parallel.cp,
+                     parallel.pp, copies);
   return static_cast<int>(one * copies);
 }
 
 std::unique_ptr<RunDirectory> open_run(const RunRequest& request, const lua::EvaluatedJob& job) {
   const auto task = environment_number("SLURM_ARRAY_TASK_ID");
   const fs::path path = choose_run_directory(request.run_dir, job.spec.name, task, fs::current_path());
-  auto run = std::make_unique<RunDirectory>(path, job.resolved, job.sources.empty() ? std::string() : job.sources.front().text);
+  auto run = std::make_unique<RunDirectory>(path, job.resolved,
+                                            job.sources.empty() ? std::string() : job.sources.front().text);
   if (!run->lock().taken_from().empty())
-    std::fprintf(stderr, "railyard: took over %s from %s, which is gone\n", path.c_str(), run->lock().taken_from().c_str());
+    std::fprintf(stderr, "railyard: took over %s from %s, which is gone\n", path.c_str(),
+                 run->lock().taken_from().c_str());
   return run;
 }
 
@@ -56,11 +61,14 @@ void check_time_limit(const JobSpec& job, const fs::path& run_dir, std::optional
   for (const StepRecord& step : history.steps) times.push_back(step.step_s);
   std::nth_element(times.begin(), times.begin() + static_cast<long>(times.size() / 2), times.end());
   const double until_saved = times[times.size() / 2] * static_cast<double>(job.checkpoint.every);
-  const bool finishes = times[times.size() / 2] * static_cast<double>(job.train.iterations - history.steps.back().step) < *seconds_left;
+  const bool finishes =
+      times[times.size() / 2] * static_cast<double>(job.train.iterations - history.steps.back().step) < *seconds_left;
   if (until_saved > *seconds_left && !finishes)
-    throw UsageError("checkpoint.every: {} steps of {:.2f} s take {:.0f} s, but the job's time limit ends in {:.0f} s: nothing would be saved; "
-                     "lower checkpoint.every or ask for more --time",
-                     job.checkpoint.every, times[times.size() / 2], until_saved, *seconds_left);
+    throw UsageError(
+        "checkpoint.every: {} steps of {:.2f} s take {:.0f} s, but the job's time limit ends in {:.0f} s: nothing "
+        "would be saved; "
+        "lower checkpoint.every or ask for more --time",
+        job.checkpoint.every, times[times.size() / 2], until_saved, *seconds_left);
 }
 
 }  // namespace railyard::launch

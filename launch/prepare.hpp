@@ -15,23 +15,25 @@ namespace railyard::launch {
 
 struct RunRequest {
   std::filesystem::path job_file;
-  std::vector<std::string> sets;        // --set
-  std::vector<std::string> arguments;   // the job's `arg`
-  std::optional<std::string> run_dir;   // --run-dir
-  int ranks = 0;                        // --ranks; 0: as the job and the place suggest
+  std::vector<std::string> sets;       // --set
+  std::vector<std::string> arguments;  // the job's `arg`
+  std::optional<std::string> run_dir;  // --run-dir
+  int ranks = 0;                       // --ranks; 0: as the job and the place suggest
 };
 
 // Evaluates the job file and prints its warnings. In a batch step the file is Slurm's copy: messages then name the file
 // that was submitted, and `require` looks beside that one.
 [[nodiscard]] lua::EvaluatedJob evaluate(const RunRequest& request);
 
-// How many ranks the job asks for by itself: the product of its degrees, with dp = "fill" as often as `devices` (0: once).
+// How many ranks the job asks for by itself: the product of its degrees, with dp = "fill" as often as `devices` (0:
+// once).
 [[nodiscard]] int natural_ranks(const ParallelSpec& parallel, int devices);
 
 // Opens the run directory of a job, below the current directory unless --run-dir says otherwise.
 [[nodiscard]] std::unique_ptr<RunDirectory> open_run(const RunRequest& request, const lua::EvaluatedJob& job);
 
-// Refuses a run whose time limit (`seconds_left`) ends before its next checkpoint, as far as earlier steps tell their time.
+// Refuses a run whose time limit (`seconds_left`) ends before its next checkpoint, as far as earlier steps tell their
+// time.
 void check_time_limit(const JobSpec& job, const std::filesystem::path& run_dir, std::optional<double> seconds_left);
 
 }  // namespace railyard::launch

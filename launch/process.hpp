@@ -29,8 +29,8 @@ struct CommandResult {
 
 // Runs `command` (found by PATH) to its end, its standard input empty. After `timeout` seconds it is killed. RunError
 // only when no process can be made.
-CommandResult run_command(const std::vector<std::string>& command, double timeout, const Environment* environment = nullptr,
-                          const std::string& input = {});
+CommandResult run_command(const std::vector<std::string>& command, double timeout,
+                          const Environment* environment = nullptr, const std::string& input = {});
 
 // Whether a program is found on PATH; its path.
 std::optional<std::string> find_program(const std::string& name);

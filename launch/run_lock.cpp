@@ -121,7 +121,8 @@ LockSight look_at_lock(const std::filesystem::path& file, const LockTimes& times
   whole.l_type = F_RDLCK;
   const bool held = fcntl(descriptor, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
   struct stat status {};
-  const double age = fstat(descriptor, &status) == 0 ? std::difftime(std::time(nullptr), status.st_mtim.tv_sec) : times.dead;
+  const double age =
+      fstat(descriptor, &status) == 0 ? std::difftime(std::time(nullptr), status.st_mtim.tv_sec) : times.dead;
   const std::string text = read_all(descriptor);
   close(descriptor);
   sight.owner = "another process";

@@ -36,7 +36,7 @@ struct LockTimes {
 struct LockSight {
   enum class State { kFree, kHeld, kDead };  // kDead: its owner is gone and did not give it back
   State state = State::kFree;
-  std::string owner;                         // "another process" when the record cannot be read
+  std::string owner;  // "another process" when the record cannot be read
 };
 LockSight look_at_lock(const std::filesystem::path& file, const LockTimes& times = {});
 

@@ -23,10 +23,20 @@ struct ModelSize {
 JobSpec bench_job(const std::string& name, const ModelSize& size) {
   JobSpec job;
   job.name = name;
-  job.model = {.layers = size.layers, .hidden = size.hidden, .heads = size.heads, .kv_heads = size.kv_heads,
-               .head_dim = size.hidden / size.heads, .ffn = size.ffn, .vocab = size.vocab, .vocab_divisible_by = 64,
-               .seq_length = size.length, .max_positions = size.length, .norm = "rmsnorm", .activation = "swiglu",
-               .position = "rope", .rope_theta = 5e5};
+  job.model = {.layers = size.layers,
+               .hidden = size.hidden,
+               .heads = size.heads,
+               .kv_heads = size.kv_heads,
+               .head_dim = size.hidden / size.heads,
+               .ffn = size.ffn,
+               .vocab = size.vocab,
+               .vocab_divisible_by = 64,
+               .seq_length = size.length,
+               .max_positions = size.length,
+               .norm = "rmsnorm",
+               .activation = "swiglu",
+               .position = "rope",
+               .rope_theta = 5e5};
   job.data.mock = true;
   job.data.split = "100,0,0";
   job.data.sampling = "sequential";
@@ -78,7 +88,9 @@ class TemporaryFolder {
 
 std::vector<StepCase> step_cases() {
   std::vector<StepCase> cases;
-  const auto add = [&](const char* name, bool cuda, const ModelSize& size) { cases.push_back({name, cuda, bench_job(name, size)}); };
+  const auto add = [&](const char* name, bool cuda, const ModelSize& size) {
+    cases.push_back({name, cuda, bench_job(name, size)});
+  };
   add("cpu-first-train", false, {256, 256, 4, 8, 8, 688, 256, 8, 1});
   add("cpu-15m", false, {32000, 288, 6, 6, 6, 768, 256, 8, 1});
   add("gpt124m-ish", true, {50304, 768, 12, 12, 12, 2048, 1024, 32, 1});
@@ -105,7 +117,8 @@ StepFigures run_step_bench(const StepCase& step_case, const StepBenchOptions& op
   job.train.fp8.recipe = "current";
   if (options.micro_batch) {
     if (job.train.global_batch % *options.micro_batch != 0)
-      throw UsageError("--micro-batch {}: does not divide the case's global batch {}", *options.micro_batch, job.train.global_batch);
+      throw UsageError("--micro-batch {}: does not divide the case's global batch {}", *options.micro_batch,
+                       job.train.global_batch);
     job.train.micro_batch = *options.micro_batch;
   }
   job.train.iterations = kWarmup + options.steps;

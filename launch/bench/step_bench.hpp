@@ -20,21 +20,21 @@ struct StepCase {
 std::vector<StepCase> step_cases();
 
 struct StepBenchOptions {
-  std::string device = "cpu";     // "cpu", "cuda"
-  std::string precision;          // empty: fp32 on a CPU, bf16 on a GPU
-  int threads = 1;                // CPU
-  int steps = 10;                 // timed, after three that are not
+  std::string device = "cpu";  // "cpu", "cuda"
+  std::string precision;       // empty: fp32 on a CPU, bf16 on a GPU
+  int threads = 1;             // CPU
+  int steps = 10;              // timed, after three that are not
   std::optional<std::int64_t> micro_batch;
 };
 
 struct StepFigures {
-  double step_s = 0.0;            // median
+  double step_s = 0.0;  // median
   double tokens_per_s = 0.0;
-  double tflops = 0.0;            // model FLOPs
+  double tflops = 0.0;  // model FLOPs
   std::optional<double> mfu;
   double peak_gib = 0.0;
-  double loss = 0.0;              // of the last step
-  double first_step_s = 0.0;      // from the start of the program to the end of the first step
+  double loss = 0.0;          // of the last step
+  double first_step_s = 0.0;  // from the start of the program to the end of the first step
 };
 
 // Errors are those of training. Writes into a temporary folder only.

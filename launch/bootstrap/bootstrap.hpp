@@ -35,8 +35,8 @@ class Bootstrap {
 };
 
 struct BootstrapOptions {
-  double timeout = 60.0;           // seconds for all ranks to appear, and for each exchange
-  double exchange_timeout = 0.0;   // seconds for each exchange, where that must differ (TCP); 0: `timeout`
+  double timeout = 60.0;          // seconds for all ranks to appear, and for each exchange
+  double exchange_timeout = 0.0;  // seconds for each exchange, where that must differ (TCP); 0: `timeout`
 };
 
 // This process alone.

@@ -34,8 +34,9 @@ VisibleDevices visible_devices(const std::string& device_folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(device_folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool numbered = name.size() > 6 && name.starts_with("nvidia") &&
-                          std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    const bool numbered =
+        name.size() > 6 && name.starts_with("nvidia") &&
+        std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
     if (!numbered) continue;
     ++seen.on_node;
     const int descriptor = open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
@@ -48,7 +49,8 @@ VisibleDevices visible_devices(const std::string& device_folder) {
     seen.mask = mask;
     // A mask may name fewer than there are; MIG devices are more than the device nodes.
     const auto list = entries(seen.mask);
-    const bool mig = std::any_of(list.begin(), list.end(), [](const std::string& entry) { return entry.starts_with("MIG-"); });
+    const bool mig =
+        std::any_of(list.begin(), list.end(), [](const std::string& entry) { return entry.starts_with("MIG-"); });
     seen.count = mig ? static_cast<int>(list.size()) : std::min(seen.openable, static_cast<int>(list.size()));
     if (seen.mask.empty()) seen.count = 0;
   }
@@ -58,35 +60,52 @@ VisibleDevices visible_devices(const std::string& device_folder) {
 std::vector<std::string> masking_notes(const std::string& host, const std::vector<VisibleDevices>& local) {
   std::vector<std::string> notes;
   if (local.size() < 2) return notes;
-  const bool single = std::all_of(local.begin(), local.end(), [](const VisibleDevices& seen) { return seen.count == 1; });
+  const bool single =
+      std::all_of(local.begin(), local.end(), [](const VisibleDevices& seen) { return seen.count == 1; });
   const auto& first = local.front();
   if (single && !first.mask.empty())
-    notes.push_back(fmt::format("{}: CUDA_VISIBLE_DEVICES shows each rank one device: peers are hidden, so NVLink and P2P between ranks may be "
-                                "lost; start without --gpus-per-task (or with --gpu-bind=none)", host));
+    notes.push_back(fmt::format(
+        "{}: CUDA_VISIBLE_DEVICES shows each rank one device: peers are hidden, so NVLink and P2P between ranks may be "
+        "lost; start without --gpus-per-task (or with --gpu-bind=none)",
+        host));
   if (single && first.mask.empty() && first.openable < first.on_node)
-    notes.push_back(fmt::format("{}: a device cgroup shows each rank one device of {}: NVLink and P2P between ranks are lost; ask Slurm for "
-                                "--gpus-per-node without --gpus-per-task", host, first.on_node));
+    notes.push_back(fmt::format(
+        "{}: a device cgroup shows each rank one device of {}: NVLink and P2P between ranks are lost; ask Slurm for "
+        "--gpus-per-node without --gpus-per-task",
+        host, first.on_node));
   return notes;
 }
 
-std::vector<int> device_ordinals(const std::string& host, const std::vector<VisibleDevices>& local) {
+std::vector<int> device_ordinals(const std::string& host, const std::vector<VisibleDevices>& local, bool shared) {
   std::vector<int> ordinals;
   std::set<std::string> used;
   for (std::size_t rank = 0; rank < local.size(); ++rank) {
     const VisibleDevices& seen = local[rank];
     const auto list = entries(seen.mask);
-    const auto same = std::count_if(local.begin(), local.end(), [&](const VisibleDevices& other) { return other.mask == seen.mask; });
+    const auto same =
+        std::count_if(local.begin(), local.end(), [&](const VisibleDevices& other) { return other.mask == seen.mask; });
     // Ranks with equal views divide what they see; a view of a rank's own gives its first device.
     int place = 0;
     for (std::size_t other = 0; other < rank; ++other) place += local[other].mask == seen.mask ? 1 : 0;
+    const bool mig = seen.mask.find("MIG-") != std::string::npos;
+    if (shared && !mig && seen.count > 0) {
+      ordinals.push_back(place % seen.count);
+      continue;
+    }
     if (place >= seen.count)
-      throw UsageError("{}: {} ranks on this node see {} device{}{}: each rank needs one of its own (a MIG device takes one rank). Start fewer "
-                       "ranks a node, or ask for more devices",
-                       host, same, seen.count, seen.count == 1 ? "" : "s", seen.mask.empty() ? "" : " (CUDA_VISIBLE_DEVICES=" + seen.mask + ")");
-    if (!seen.mask.empty() && static_cast<std::size_t>(place) < list.size() && !used.insert(list[static_cast<std::size_t>(place)]).second)
-      // Different masks that begin with the same device; a device cgroup numbers from 0 for everyone, and tells apart by what can be opened.
+      throw UsageError(
+          "{}: {} ranks on this node see {} device{}{}: each rank needs one of its own (a MIG device takes one rank). "
+          "Start fewer "
+          "ranks a node, ask for more devices, or, to try a layout, share them with run.communicator = \"mpi\"",
+          host, same, seen.count, seen.count == 1 ? "" : "s",
+          seen.mask.empty() ? "" : " (CUDA_VISIBLE_DEVICES=" + seen.mask + ")");
+    if (!seen.mask.empty() && static_cast<std::size_t>(place) < list.size() &&
+        !used.insert(list[static_cast<std::size_t>(place)]).second)
+      // Different masks that begin with the same device; a device cgroup numbers from 0 for everyone, and tells apart
+      // by what can be opened.
       if (seen.openable == seen.on_node)
-        throw UsageError("{}: two ranks would use device {}: their CUDA_VISIBLE_DEVICES overlap", host, list[static_cast<std::size_t>(place)]);
+        throw UsageError("{}: two ranks would use device {}: their CUDA_VISIBLE_DEVICES overlap", host,
+                         list[static_cast<std::size_t>(place)]);
     ordinals.push_back(place);
   }
   return ordinals;

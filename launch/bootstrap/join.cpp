@@ -195,7 +195,7 @@ void choose_device(const JobSpec& job, const std::vector<RankFacts>& facts, Sett
     std::vector<VisibleDevices> seen;
     for (const std::size_t rank : ranks) seen.push_back(facts[rank].devices);
     for (const std::string& note : masking_notes(host, seen)) say(note);
-    const auto ordinals = device_ordinals(host, seen);
+    const auto ordinals = device_ordinals(host, seen, job.run.communicator == "mpi");
     for (std::size_t i = 0; i < ranks.size(); ++i) settled.ordinals[ranks[i]] = ordinals[i];
   }
 }

@@ -20,10 +20,10 @@ namespace railyard::launch {
 struct RankFacts {
   std::string host;
   int local_rank = 0;
-  std::string cpus;            // that it may use, "0-3,8"
+  std::string cpus;  // that it may use, "0-3,8"
   int cores = 0;
   VisibleDevices devices;
-  bool cuda_part = false;      // librailyard_cuda.so is there
+  bool cuda_part = false;  // librailyard_cuda.so is there
 
   [[nodiscard]] Json to_json() const;
   static RankFacts from_json(const Json& json);
@@ -32,7 +32,7 @@ struct RankFacts {
 
 // What rank 0 settles for all.
 struct Settled {
-  Json job;                        // resolved
+  Json job;  // resolved
   std::filesystem::path run_dir;
   int start = 1;
   std::string device;              // "cpu" or "cuda"

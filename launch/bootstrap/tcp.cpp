@@ -237,7 +237,8 @@ std::optional<Json> read_private(const fs::path& file) {
 
 class TcpBootstrap final : public Bootstrap {
  public:
-  TcpBootstrap(int rank, int size, const fs::path& rendezvous, const BootstrapOptions& options) : timeout_(options.timeout) {
+  TcpBootstrap(int rank, int size, const fs::path& rendezvous, const BootstrapOptions& options)
+      : timeout_(options.timeout) {
     identity_.rank = rank;
     identity_.size = size;
     identity_.host = host_name();

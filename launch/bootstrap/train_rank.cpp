@@ -84,19 +84,23 @@ class Reports {
 };
 
 std::unique_ptr<Backend> make_backend(const JobSpec& job, const RankContext& context) {
-  if (context.device == "cuda") return make_cuda_backend({.device = context.device_index, .deterministic = job.train.deterministic});
+  if (context.device == "cuda")
+    return make_cuda_backend({.device = context.device_index, .deterministic = job.train.deterministic});
   return make_cpu_backend({.threads = context.threads});
 }
 
 void start_mpi(const RankContext& context) {
-  const Watchdog watchdog(context.timeout, fmt::format("rank {} on {}: MPI has not started within {:.0f} s (run.timeout); under Slurm this "
-                                                       "is most often a wrong --mpi flavour: see srun --mpi=list and railyard doctor",
-                                                       context.world_rank, context.host, context.timeout));
+  const Watchdog watchdog(
+      context.timeout, fmt::format("rank {} on {}: MPI has not started within {:.0f} s (run.timeout); under Slurm this "
+                                   "is most often a wrong --mpi flavour: see srun --mpi=list and railyard doctor",
+                                   context.world_rank, context.host, context.timeout));
   const MpiWorld world = initialize_mpi();
   if (world.size != context.size || world.rank != context.world_rank)
-    throw UsageError("MPI says rank {} of {}, but this run has rank {} of {}: MPI does not know whoever started the ranks. Under Slurm use "
-                     "srun --mpi=pmix with an MPI that was built with PMIx, or start by `railyard run` inside the allocation",
-                     world.rank, world.size, context.world_rank, context.size);
+    throw UsageError(
+        "MPI says rank {} of {}, but this run has rank {} of {}: MPI does not know whoever started the ranks. Under "
+        "Slurm use "
+        "srun --mpi=pmix with an MPI that was built with PMIx, or start by `railyard run` inside the allocation",
+        world.rank, world.size, context.world_rank, context.size);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 namespace railyard::launch {
 
 struct RankContext {
-  int world_rank = 0, size = 1;      // as the starter counts
-  std::vector<int> logical_ranks;    // world rank -> logical rank
+  int world_rank = 0, size = 1;    // as the starter counts
+  std::vector<int> logical_ranks;  // world rank -> logical rank
   std::string host;
   std::string device = "cpu";        // "cpu" or "cuda"
   int device_index = 0;              // ordinal among the visible devices
@@ -22,12 +22,12 @@ struct RankContext {
   int threads = 1;
   std::filesystem::path run_dir, data_root;
   int start = 1;
-  int terminal_columns = 0;          // width of the terminal that rank 0's output ends on, 0: none
-  double timeout = 60.0;             // for the communication library to start
+  int terminal_columns = 0;  // width of the terminal that rank 0's output ends on, 0: none
+  double timeout = 60.0;     // for the communication library to start
 };
 
-// From now on SIGUSR1 and SIGTERM ask for a checkpoint and an end at the next step boundary, and so does SIGINT unless a
-// launcher takes Ctrl-C for us.
+// From now on SIGUSR1 and SIGTERM ask for a checkpoint and an end at the next step boundary, and so does SIGINT unless
+// a launcher takes Ctrl-C for us.
 void take_stop_signals(bool launched);
 // Which signal asked first; 0: none.
 [[nodiscard]] int stop_signal();

@@ -21,16 +21,24 @@ struct Options {
 
 void print(const StepCase& step_case, const StepBenchOptions& options, const StepFigures& figures, bool json) {
   if (json) {
-    Json line{{"case", step_case.name}, {"device", options.device}, {"step_s", figures.step_s}, {"tokens_per_s", figures.tokens_per_s},
-              {"tflops", figures.tflops}, {"mfu", nullptr}, {"peak_gib", figures.peak_gib}, {"loss", figures.loss},
+    Json line{{"case", step_case.name},
+              {"device", options.device},
+              {"step_s", figures.step_s},
+              {"tokens_per_s", figures.tokens_per_s},
+              {"tflops", figures.tflops},
+              {"mfu", nullptr},
+              {"peak_gib", figures.peak_gib},
+              {"loss", figures.loss},
               {"first_step_s", figures.first_step_s}};
     if (figures.mfu) line["mfu"] = *figures.mfu;
     std::printf("%s\n", line.dump().c_str());
   } else {
     const std::string mfu = figures.mfu ? fmt::format("  MFU {:.1f} %", *figures.mfu * 100.0) : "";
-    fmt::print("{:20s} step {:.1f} ms  {:.0f} tokens/s  {:.3f} TFLOP/s{}  peak {:.2f} GiB  loss {:.3f}  first step after {:.1f} s\n",
-               step_case.name, figures.step_s * 1e3, figures.tokens_per_s, figures.tflops, mfu, figures.peak_gib, figures.loss,
-               figures.first_step_s);
+    fmt::print(
+        "{:20s} step {:.1f} ms  {:.0f} tokens/s  {:.3f} TFLOP/s{}  peak {:.2f} GiB  loss {:.3f}  first step after "
+        "{:.1f} s\n",
+        step_case.name, figures.step_s * 1e3, figures.tokens_per_s, figures.tflops, mfu, figures.peak_gib, figures.loss,
+        figures.first_step_s);
   }
   std::fflush(stdout);
 }
@@ -54,17 +62,23 @@ std::function<int()> define_bench(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* bench = program.add_subcommand("bench", "Measure this machine");
   bench->require_subcommand(1);
-  CLI::App* step = bench->add_subcommand("step", "Whole training steps of well-known shapes on one device, on random tokens");
+  CLI::App* step =
+      bench->add_subcommand("step", "Whole training steps of well-known shapes on one device, on random tokens");
   std::string names;
   for (const StepCase& step_case : step_cases()) names += " " + step_case.name;
-  step->footer("Cases:" + names +
-               "\nExamples:\n  railyard bench step --device cuda llama8b-8layer\n  railyard bench step --threads 2 cpu-15m\n");
+  step->footer(
+      "Cases:" + names +
+      "\nExamples:\n  railyard bench step --device cuda llama8b-8layer\n  railyard bench step --threads 2 cpu-15m\n");
   step->add_option("CASE", options->cases, "Which shapes; all of the device when none is named");
   step->add_option("--device", options->step.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   step->add_option("--precision", options->step.precision, "fp32 on a CPU, bf16 on a GPU unless named here");
   options->step.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  step->add_option("--threads", options->step.threads, "CPU threads")->check(CLI::Range(1, 4096))->capture_default_str();
-  step->add_option("--steps", options->step.steps, "Steps to time")->check(CLI::Range(1, 100000))->capture_default_str();
+  step->add_option("--threads", options->step.threads, "CPU threads")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  step->add_option("--steps", options->step.steps, "Steps to time")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
   step->add_option("--micro-batch", options->step.micro_batch, "Another micro batch; the global batch stays");
   step->add_flag("--json", options->json, "One JSON object a case");
   return [options] { return bench_step(*options); };

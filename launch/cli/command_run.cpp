@@ -34,7 +34,8 @@ void settle_ranks(Settled& settled, const std::vector<RankFacts>& facts) {
   std::iota(settled.logical_ranks.begin(), settled.logical_ranks.end(), 0);
   const JobSpec job = JobSpec::from_json(settled.job);
   const Layout layout = Layout::resolve(job.parallel, static_cast<int>(facts.size()));
-  choose_device(job, facts, settled, [](const std::string& line) { std::fprintf(stderr, "railyard: %s\n", line.c_str()); });
+  choose_device(job, facts, settled,
+                [](const std::string& line) { std::fprintf(stderr, "railyard: %s\n", line.c_str()); });
   Json map = Json::array();
   for (std::size_t rank = 0; rank < facts.size(); ++rank) {
     const Coordinate at = layout.coordinate(settled.logical_ranks[rank]);
@@ -43,9 +44,16 @@ void settle_ranks(Settled& settled, const std::vector<RankFacts>& facts) {
                    {"gpu", settled.ordinals.empty() ? Json() : Json(settled.ordinals[rank])},
                    {"nic", nullptr},
                    {"cpus", facts[rank].cpus},
-                   {"tp", at.tp}, {"cp", at.cp}, {"dp", at.dp}, {"pp", at.pp}, {"etp", at.etp}, {"ep", at.ep}, {"edp", at.edp}});
+                   {"tp", at.tp},
+                   {"cp", at.cp},
+                   {"dp", at.dp},
+                   {"pp", at.pp},
+                   {"etp", at.etp},
+                   {"ep", at.ep},
+                   {"edp", at.edp}});
   }
-  const Json placement{{"start", settled.start}, {"layout", layout.to_json()}, {"device", settled.device}, {"map", map}};
+  const Json placement{
+      {"start", settled.start}, {"layout", layout.to_json()}, {"device", settled.device}, {"map", map}};
   write_file_atomic(settled.run_dir / fmt::format("placement-{}.json", settled.start), placement.dump(1) + "\n");
 }
 
@@ -65,12 +73,13 @@ Settle settle_from_launcher(const fs::path& run_dir, int start) {
 Settle settle_from_job(const RunRequest& request) {
   return [request](const std::vector<RankFacts>& facts, std::unique_ptr<RunDirectory>& directory) {
     if (request.ranks > 0 && static_cast<std::size_t>(request.ranks) != facts.size())
-      throw UsageError("--ranks {}, but {} rank{} started already (by srun or mpirun); leave --ranks out", request.ranks, facts.size(),
-                       facts.size() == 1 ? " is" : "s are");
+      throw UsageError("--ranks {}, but {} rank{} started already (by srun or mpirun); leave --ranks out",
+                       request.ranks, facts.size(), facts.size() == 1 ? " is" : "s are");
     const lua::EvaluatedJob job = evaluate(request);
     (void)Layout::resolve(job.spec.parallel, static_cast<int>(facts.size()));
     directory = open_run(request, job);
-    if (const auto job_id = environment_value("SLURM_JOB_ID")) check_time_limit(job.spec, directory->path(), seconds_left(*job_id));
+    if (const auto job_id = environment_value("SLURM_JOB_ID"))
+      check_time_limit(job.spec, directory->path(), seconds_left(*job_id));
     Settled settled;
     settled.run_dir = directory->path();
     settled.start = directory->start();
@@ -90,21 +99,25 @@ int launch_locally(const RunRequest& request, const lua::EvaluatedJob& job, int 
   SupervisorOptions options;
   options.max_restarts = static_cast<int>(job.spec.run.max_restarts);
   options.command = [&](int start, const std::optional<Ending>&) {
-    StepCommand command = mpirun_command(mpirun, {.ranks = ranks, .cores = cores, .program = program}, current_environment());
+    StepCommand command =
+        mpirun_command(mpirun, {.ranks = ranks, .cores = cores, .program = program}, current_environment());
     add_launch_variables(command.environment, run->path(), start);
     return command;
   };
   return supervise(*run, watch, options).exit_code;
 }
 
-// A step whose ranks cannot start MPI by themselves (srun without PMIx): rank 0 launches within the allocation, the others
-// keep their places until it is done.
+// A step whose ranks cannot start MPI by themselves (srun without PMIx): rank 0 launches within the allocation, the
+// others keep their places until it is done.
 int launch_from_step(const Surroundings& around, const RunRequest& request) {
-  const std::string here = (fs::current_path() / fmt::format(".railyard-{}.{}", environment_value("SLURM_JOB_ID").value_or("0"),
-                                                             environment_value("SLURM_STEP_ID").value_or("0"))).string();
+  const std::string here =
+      (fs::current_path() / fmt::format(".railyard-{}.{}", environment_value("SLURM_JOB_ID").value_or("0"),
+                                        environment_value("SLURM_STEP_ID").value_or("0")))
+          .string();
   // The others wait for the whole run; longer than any job.
   constexpr double kForever = 400.0 * 86400.0;
-  const auto bootstrap = make_tcp_bootstrap(around.rank, around.size, here, {.timeout = 60.0, .exchange_timeout = kForever});
+  const auto bootstrap =
+      make_tcp_bootstrap(around.rank, around.size, here, {.timeout = 60.0, .exchange_timeout = kForever});
   int code = 0;
   if (around.rank == 0) {
     std::fprintf(stderr, "railyard: %s; starting a step of our own\n", around.note.c_str());
@@ -127,9 +140,13 @@ int launch_from_step(const Surroundings& around, const RunRequest& request) {
 int run(const RunRequest& request) {
   const Surroundings around = look_around(current_environment());
   if (around.heterogeneous)
-    throw UsageError("a heterogeneous Slurm job: srun would start ranks on its first component only; submit an ordinary job (no --het-group, no `:`)");
+    throw UsageError(
+        "a heterogeneous Slurm job: srun would start ranks on its first component only; submit an ordinary job (no "
+        "--het-group, no `:`)");
   if (const auto run_dir = environment_value(kRunDirectoryVariable))
-    return join_and_train(around, settle_from_launcher(*run_dir, static_cast<int>(environment_number(kStartVariable).value_or(1))), {.launched = true});
+    return join_and_train(
+        around, settle_from_launcher(*run_dir, static_cast<int>(environment_number(kStartVariable).value_or(1))),
+        {.launched = true});
   if (around.meeting == Meeting::kSlurmTcp) return launch_from_step(around, request);
   if (!around.may_launch()) return join_and_train(around, settle_from_job(request), {});
 
@@ -140,7 +157,8 @@ int run(const RunRequest& request) {
     if (shape.ranks > 1) return launch_in_allocation(request, job, rank_program(request));
   } else {
     const bool cpu = job.spec.run.device == "cpu";
-    const int ranks = request.ranks > 0 ? request.ranks : natural_ranks(job.spec.parallel, cpu ? 0 : visible_devices().count);
+    const int ranks =
+        request.ranks > 0 ? request.ranks : natural_ranks(job.spec.parallel, cpu ? 0 : visible_devices().count);
     if (ranks > 1) return launch_locally(request, job, ranks);
   }
   RunRequest alone = request;
@@ -160,12 +178,17 @@ std::function<int()> define_run(CLI::App& program) {
   auto file = std::make_shared<std::string>();
   auto run_dir = std::make_shared<std::string>();
   command->add_option("JOB", *file, "The job file (Lua)")->required();
-  command->add_option("--ranks", request->ranks, "Ranks to start; default: what the job's layout, the devices and Slurm ask for")
+  command
+      ->add_option("--ranks", request->ranks,
+                   "Ranks to start; default: what the job's layout, the devices and Slurm ask for")
       ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--set", request->sets, "KEY.PATH=VALUE: changes a setting of the job; may be repeated")->take_all()->allow_extra_args(false);
+  command->add_option("--set", request->sets, "KEY.PATH=VALUE: changes a setting of the job; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_option("--run-dir", *run_dir, "The run's directory; default runs/NAME");
   command->add_option("ARG", request->arguments, "Handed to the job file as `arg`");
-  command->footer(R"(Starts the ranks itself: with mpirun on this machine, with srun inside a Slurm allocation; inside a step of srun
+  command->footer(
+      R"(Starts the ranks itself: with mpirun on this machine, with srun inside a Slurm allocation; inside a step of srun
 or under mpirun it joins as a rank. An existing run directory is resumed. Ctrl-C, SIGTERM and SIGUSR1 save a checkpoint
 after the current step and end with exit code 75.
 

@@ -1,10 +1,11 @@
 // railyard sample: text from a checkpoint of a run.
+#include "launch/cli/command_sample.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <thread>
 
-#include "launch/cli/command_sample.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/checkpoint/store.hpp"
 #include "runtime/data/dataset.hpp"
@@ -29,7 +30,8 @@ int sample(const Options& options) {
     step = options.step;
   } else {
     SingleProcess alone;
-    step = latest_valid(dir, alone, [](const std::string& line) { std::fprintf(stderr, "railyard: %s\n", line.c_str()); });
+    step =
+        latest_valid(dir, alone, [](const std::string& line) { std::fprintf(stderr, "railyard: %s\n", line.c_str()); });
   }
   if (!step) throw UsageError("{}: no valid checkpoint; has the run saved one yet?", dir.string());
   // The checkpoint knows the resolved vocabulary.
@@ -57,13 +59,20 @@ int sample(const Options& options) {
 std::function<int()> define_sample(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("sample", "Text from a run's checkpoint");
-  command->footer("Examples:\n  railyard sample runs/first_train --prompt \"In the beginning\" --tokens 200\n"
-                  "  railyard sample runs/first_train --prompt \"And \" --step 500 --temperature 0.8 --top-k 40");
+  command->footer(
+      "Examples:\n  railyard sample runs/first_train --prompt \"In the beginning\" --tokens 200\n"
+      "  railyard sample runs/first_train --prompt \"And \" --step 500 --temperature 0.8 --top-k 40");
   command->add_option("RUN_DIR", options->run_dir, "The run's directory")->required();
   command->add_option("--prompt", options->prompt, "The text to continue")->required();
-  command->add_option("--tokens", options->sample.tokens, "How many tokens to add")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  command->add_option("--temperature", options->sample.temperature, "0: always the likeliest token")->check(CLI::Range(0.0, 100.0))->capture_default_str();
-  command->add_option("--top-k", options->sample.top_k, "Draw from the K likeliest tokens, 0: all")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--tokens", options->sample.tokens, "How many tokens to add")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--temperature", options->sample.temperature, "0: always the likeliest token")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  command->add_option("--top-k", options->sample.top_k, "Draw from the K likeliest tokens, 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("--seed", options->sample.seed, "Of the draws")->capture_default_str();
   command->add_option("--step", options->step, "The checkpoint's step, else the newest");
   options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));

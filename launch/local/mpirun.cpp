@@ -29,17 +29,23 @@ Mpirun find_mpirun() {
     const CommandResult result = run_command({*path, "--version"}, 20);
     const std::string text = result.output + result.errors;
     if (const auto kind = recognise_mpirun(text)) return {*path, *kind, text.substr(0, text.find('\n'))};
-    seen += fmt::format("{} ({}); ", *path, result.timed_out ? "did not answer within 20 s" : text.substr(0, text.find('\n')));
+    seen += fmt::format("{} ({}); ", *path,
+                        result.timed_out ? "did not answer within 20 s" : text.substr(0, text.find('\n')));
   }
   if (seen.empty())
-    throw UsageError("several ranks need mpirun, and there is none on PATH: install Open MPI (package openmpi-bin), or run one rank with --ranks 1");
-  throw UsageError("several ranks need the mpirun of Open MPI (3 or newer) or MPICH, but PATH has {}set PATH to one of them", seen);
+    throw UsageError(
+        "several ranks need mpirun, and there is none on PATH: install Open MPI (package openmpi-bin), or run one rank "
+        "with --ranks 1");
+  throw UsageError(
+      "several ranks need the mpirun of Open MPI (3 or newer) or MPICH, but PATH has {}set PATH to one of them", seen);
 }
 
 StepCommand mpirun_command(const Mpirun& mpirun, const MpirunOptions& options, Environment environment) {
   const bool crowded = options.ranks > options.cores;
   std::vector<std::string> words{mpirun.path, "-n", std::to_string(options.ranks)};
-  const auto add = [&](std::initializer_list<const char*> more) { words.insert(words.end(), more.begin(), more.end()); };
+  const auto add = [&](std::initializer_list<const char*> more) {
+    words.insert(words.end(), more.begin(), more.end());
+  };
   // The user's own setting of any of these wins.
   const auto prefer = [&](const std::string& name, const std::string& value) { environment.try_emplace(name, value); };
   switch (mpirun.kind) {

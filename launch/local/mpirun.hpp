@@ -17,7 +17,8 @@ struct Mpirun {
   std::string version;  // its first line
 };
 
-// Finds mpirun (or mpiexec) on PATH and asks which it is. UsageError with the remedy when there is none, or an unknown one.
+// Finds mpirun (or mpiexec) on PATH and asks which it is. UsageError with the remedy when there is none, or an unknown
+// one.
 [[nodiscard]] Mpirun find_mpirun();
 // What `mpirun --version` says, to its kind; nothing when it is unknown.
 [[nodiscard]] std::optional<MpirunKind> recognise_mpirun(std::string_view version_text);

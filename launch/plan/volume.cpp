@@ -27,7 +27,9 @@ double parameters_of(const RankModel& model) {
 
 }  // namespace
 
-double stage_parameters(const JobSpec& job, const Layout& layout, int stage) { return parameters_of(model_of(job, layout, stage)); }
+double stage_parameters(const JobSpec& job, const Layout& layout, int stage) {
+  return parameters_of(model_of(job, layout, stage));
+}
 
 AxisBytes axis_bytes(const JobSpec& job, const Layout& layout) {
   AxisBytes bytes;
@@ -35,7 +37,8 @@ AxisBytes axis_bytes(const JobSpec& job, const Layout& layout) {
   const double microbatches = make_schedule(job, layout).microbatches;
   for (int stage = 0; stage < layout.pp; ++stage) {
     const RankModel model = model_of(job, layout, stage);
-    const double whole = static_cast<double>(model.shape.tokens() * model.shape.spec.hidden) * width;  // one activation of all tokens
+    const double whole =
+        static_cast<double>(model.shape.tokens() * model.shape.spec.hidden) * width;  // one activation of all tokens
     const double ring = static_cast<double>(layout.tp - 1) / layout.tp;
     // Each block has two pairs of gather and scatter (an all-reduce is one of each) forward and backward; sequence
     // parallelism gathers each layer's input once more for its weight gradient.

@@ -57,7 +57,9 @@ SlurmAllocation read_allocation(const Environment& environment) {
   SlurmAllocation allocation;
   allocation.job_id = value_of(environment, "SLURM_JOB_ID").value_or("");
   const auto nodes = value_of(environment, "SLURM_JOB_NODELIST");
-  if (!nodes) throw UsageError("SLURM_JOB_ID is set, but SLURM_JOB_NODELIST is not; inside a container pass the SLURM_* variables on");
+  if (!nodes)
+    throw UsageError(
+        "SLURM_JOB_ID is set, but SLURM_JOB_NODELIST is not; inside a container pass the SLURM_* variables on");
   allocation.nodes = topology::expand_hostlist(*nodes, "SLURM_JOB_NODELIST");
   if (allocation.nodes.empty()) throw UsageError("SLURM_JOB_NODELIST=\"{}\" names no node", *nodes);
   if (const auto cpus = value_of(environment, "SLURM_JOB_CPUS_PER_NODE"))
@@ -66,7 +68,8 @@ SlurmAllocation read_allocation(const Environment& environment) {
   allocation.tasks = count_of(environment, "SLURM_NTASKS");
   allocation.tasks_per_node = count_of(environment, "SLURM_NTASKS_PER_NODE");
   allocation.gpus_per_node = count_of(environment, "SLURM_GPUS_ON_NODE");
-  if (const auto task = value_of(environment, "SLURM_ARRAY_TASK_ID")) allocation.array_task = parse_count(*task, *task, "SLURM_ARRAY_TASK_ID");
+  if (const auto task = value_of(environment, "SLURM_ARRAY_TASK_ID"))
+    allocation.array_task = parse_count(*task, *task, "SLURM_ARRAY_TASK_ID");
   allocation.restart = count_of(environment, "SLURM_RESTART_COUNT").value_or(0);
   return allocation;
 }
@@ -86,19 +89,24 @@ StepShape shape_step(const SlurmAllocation& allocation, int wanted, int fallback
     shape.ranks = std::max(fallback, nodes);
   }
   if (shape.ranks % nodes != 0)
-    throw UsageError("{} ranks do not divide over the {} nodes of Slurm job {}; ask for --ntasks-per-node={} or other --nodes", shape.ranks, nodes,
-                     allocation.job_id, (shape.ranks + nodes - 1) / nodes);
+    throw UsageError(
+        "{} ranks do not divide over the {} nodes of Slurm job {}; ask for --ntasks-per-node={} or other --nodes",
+        shape.ranks, nodes, allocation.job_id, (shape.ranks + nodes - 1) / nodes);
   shape.per_node = shape.ranks / nodes;
   if (allocation.gpus_per_node && *allocation.gpus_per_node > 0 && shape.per_node > *allocation.gpus_per_node)
-    throw UsageError("{} ranks a node, but the allocation has {} GPUs on each: each rank needs one; ask for --gpus-per-node={} or more nodes",
-                     shape.per_node, *allocation.gpus_per_node, shape.per_node);
+    throw UsageError(
+        "{} ranks a node, but the allocation has {} GPUs on each: each rank needs one; ask for --gpus-per-node={} or "
+        "more nodes",
+        shape.per_node, *allocation.gpus_per_node, shape.per_node);
   int fewest = 0;
   for (std::size_t i = 0; i < allocation.nodes.size(); ++i) {
     const int cpus = allocation.cpus[i];
     if (cpus == 0) continue;  // not told
     if (cpus < shape.per_node)
-      throw UsageError("the allocation has {} CPU{} on {} for {} ranks; ask for --exclusive, --ntasks-per-node={} or --cpus-per-task", cpus,
-                       cpus == 1 ? "" : "s", allocation.nodes[i], shape.per_node, shape.per_node);
+      throw UsageError(
+          "the allocation has {} CPU{} on {} for {} ranks; ask for --exclusive, --ntasks-per-node={} or "
+          "--cpus-per-task",
+          cpus, cpus == 1 ? "" : "s", allocation.nodes[i], shape.per_node, shape.per_node);
     fewest = fewest == 0 ? cpus : std::min(fewest, cpus);
   }
   shape.cpus_per_rank = std::max(1, fewest / shape.per_node);

@@ -11,10 +11,10 @@ namespace railyard::launch {
 
 struct SlurmAllocation {
   std::string job_id;
-  std::vector<std::string> nodes;       // in Slurm's order
-  std::vector<int> cpus;                // of each node
-  std::optional<int> tasks;             // -n
-  std::optional<int> tasks_per_node;    // --ntasks-per-node
+  std::vector<std::string> nodes;     // in Slurm's order
+  std::vector<int> cpus;              // of each node
+  std::optional<int> tasks;           // -n
+  std::optional<int> tasks_per_node;  // --ntasks-per-node
   std::optional<int> gpus_per_node;
   std::optional<long> array_task;
   long restart = 0;

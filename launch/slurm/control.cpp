@@ -39,7 +39,8 @@ std::map<std::string, std::string> parse_job(const std::string& text) {
     line = trim(line);
     // Only one field stands on the lines whose values may hold spaces.
     bool whole = false;
-    for (const char* key : {"Command=", "WorkDir=", "StdErr=", "StdIn=", "StdOut=", "Comment=", "Reason="}) whole = whole || line.starts_with(key);
+    for (const char* key : {"Command=", "WorkDir=", "StdErr=", "StdIn=", "StdOut=", "Comment=", "Reason="})
+      whole = whole || line.starts_with(key);
     std::istringstream words(line);
     std::string word;
     while (whole ? static_cast<bool>(std::getline(words, word)) : static_cast<bool>(words >> word)) {

@@ -1,5 +1,5 @@
-// Questions to Slurm's controller by its own clients (scontrol, squeue), each with a time-out: a controller that does not
-// answer must not stop a run.
+// Questions to Slurm's controller by its own clients (scontrol, squeue), each with a time-out: a controller that does
+// not answer must not stop a run.
 #pragma once
 
 #include <map>

@@ -1,11 +1,11 @@
 // Launches within an allocation.
 #include "launch/slurm/launch_job.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-
-#include <fmt/ranges.h>
 
 #include "launch/local/mpirun.hpp"
 #include "launch/slurm/control.hpp"
@@ -36,7 +36,8 @@ void requeue_if_wanted(const JobSpec& job, int exit_code, int stop_signal) {
   requeue(*job_id);
 }
 
-int launch_in_allocation(const RunRequest& request, const lua::EvaluatedJob& job, const std::vector<std::string>& program) {
+int launch_in_allocation(const RunRequest& request, const lua::EvaluatedJob& job,
+                         const std::vector<std::string>& program) {
   const Environment inherited = current_environment();
   const SlurmAllocation allocation = read_allocation(inherited);
   const StepShape shape = shape_step(allocation, request.ranks, natural_ranks(job.spec.parallel, 0));
@@ -45,15 +46,18 @@ int launch_in_allocation(const RunRequest& request, const lua::EvaluatedJob& job
   const SrunAbilities srun = probe_srun();
   const bool by_srun = srun.pmix().has_value() || shape.ranks == 1;
   const std::optional<Mpirun> mpirun = by_srun ? std::nullopt : std::optional(find_mpirun());
-  if (mpirun) std::fprintf(stderr, "railyard: this Slurm's srun has no PMIx: starting the ranks with %s\n", mpirun->path.c_str());
+  if (mpirun)
+    std::fprintf(stderr, "railyard: this Slurm's srun has no PMIx: starting the ranks with %s\n", mpirun->path.c_str());
 
   // Before any process starts or thread is made: all of them must hold the signals back.
   SignalWatch watch;
   const auto run = open_run(request, job);
   check_time_limit(job.spec, run->path(), seconds_left(allocation.job_id));
-  std::fprintf(stderr, "railyard: Slurm job %s%s: %d ranks on %d node%s, %d CPU%s each; run directory %s\n", allocation.job_id.c_str(),
-               allocation.restart > 0 ? fmt::format(" (restart {})", allocation.restart).c_str() : "", shape.ranks, nodes, nodes == 1 ? "" : "s",
-               shape.cpus_per_rank, shape.cpus_per_rank == 1 ? "" : "s", run->path().c_str());
+  std::fprintf(stderr, "railyard: Slurm job %s%s: %d ranks on %d node%s, %d CPU%s each; run directory %s\n",
+               allocation.job_id.c_str(),
+               allocation.restart > 0 ? fmt::format(" (restart {})", allocation.restart).c_str() : "", shape.ranks,
+               nodes, nodes == 1 ? "" : "s", shape.cpus_per_rank, shape.cpus_per_rank == 1 ? "" : "s",
+               run->path().c_str());
 
   int stopped_by = 0;
   SupervisorOptions options;
@@ -68,7 +72,10 @@ int launch_in_allocation(const RunRequest& request, const lua::EvaluatedJob& job
       add_launch_variables(command.environment, run->path(), start);
       return command;
     }
-    SrunOptions step{.shape = shape, .node_count = nodes, .gpus_per_node = allocation.gpus_per_node, .terminal = terminal_columns() > 0,
+    SrunOptions step{.shape = shape,
+                     .node_count = nodes,
+                     .gpus_per_node = allocation.gpus_per_node,
+                     .terminal = terminal_columns() > 0,
                      .program = program};
     StepCommand command = srun_command(srun, step, inherited);
     add_launch_variables(command.environment, run->path(), start);
@@ -79,7 +86,8 @@ int launch_in_allocation(const RunRequest& request, const lua::EvaluatedJob& job
     ending.lost_nodes = lost_nodes(allocation);
     if (ending.lost_nodes.empty()) return;
     ending.reason = Reason::kNodeLost;
-    ending.detail = fmt::format("Slurm has lost node {} of job {}", fmt::join(ending.lost_nodes, ", "), allocation.job_id);
+    ending.detail =
+        fmt::format("Slurm has lost node {} of job {}", fmt::join(ending.lost_nodes, ", "), allocation.job_id);
   };
   const Ending ending = supervise(*run, watch, options);
   if (ending.exit_code == kExitStopped) requeue_if_wanted(job.spec, ending.exit_code, stopped_by);

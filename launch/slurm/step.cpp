@@ -1,12 +1,12 @@
 // Probes srun and builds its command.
 #include "launch/slurm/step.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <regex>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "runtime/base/error.hpp"
 
@@ -15,14 +15,14 @@ namespace {
 
 // Variables that say which job this is, not how a step should run.
 constexpr std::array<std::string_view, 15> kKept = {
-    "SLURM_CONF",       "SLURM_JOB_ID",        "SLURM_JOBID",         "SLURM_CLUSTER_NAME",   "SLURM_WORKING_CLUSTER",
-    "SLURM_JOB_NAME",   "SLURM_SUBMIT_DIR",    "SLURM_SUBMIT_HOST",   "SLURM_RESTART_COUNT",  "SLURM_ARRAY_JOB_ID",
-    "SLURM_JOB_USER",   "SLURM_ARRAY_TASK_ID", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT",    "SLURM_JWT",
+    "SLURM_CONF",     "SLURM_JOB_ID",        "SLURM_JOBID",         "SLURM_CLUSTER_NAME",  "SLURM_WORKING_CLUSTER",
+    "SLURM_JOB_NAME", "SLURM_SUBMIT_DIR",    "SLURM_SUBMIT_HOST",   "SLURM_RESTART_COUNT", "SLURM_ARRAY_JOB_ID",
+    "SLURM_JOB_USER", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT",   "SLURM_JWT",
 };
 
 bool is_option(const std::string& name) {
-  if (!name.starts_with("SLURM_") && !name.starts_with("SBATCH_") && !name.starts_with("SRUN_") && !name.starts_with("PMIX_") &&
-      !name.starts_with("PMI_"))
+  if (!name.starts_with("SLURM_") && !name.starts_with("SBATCH_") && !name.starts_with("SRUN_") &&
+      !name.starts_with("PMIX_") && !name.starts_with("PMI_"))
     return false;
   return std::find(kKept.begin(), kKept.end(), name) == kKept.end();
 }
@@ -56,15 +56,21 @@ SrunAbilities parse_srun(const std::string& version, const std::string& mpi_list
 
 SrunAbilities probe_srun() {
   if (!find_program("srun"))
-    throw UsageError("this is a Slurm job, but srun is not on PATH; inside a container mount Slurm's clients, or start the ranks from outside "
-                     "(srun ... railyard run JOB.lua)");
+    throw UsageError(
+        "this is a Slurm job, but srun is not on PATH; inside a container mount Slurm's clients, or start the ranks "
+        "from outside "
+        "(srun ... railyard run JOB.lua)");
   const auto version = run_command({"srun", "--version"}, 15);
   const auto list = run_command({"srun", "--mpi=list"}, 15);
-  if (version.timed_out || list.timed_out) throw UsageError("srun does not answer within 15 s; is Slurm's controller up? (scontrol ping)");
+  if (version.timed_out || list.timed_out)
+    throw UsageError("srun does not answer within 15 s; is Slurm's controller up? (scontrol ping)");
   const SrunAbilities srun = parse_srun(version.output, list.output + list.errors);
   if (srun.major > 0 && (srun.major < 20 || (srun.major == 20 && srun.minor < 11)))
-    throw UsageError("Slurm {}.{:02} is older than 20.11, the oldest whose steps can share a job (--overlap); start the ranks yourself: "
-                     "srun --mpi=pmix railyard run JOB.lua", srun.major, srun.minor);
+    throw UsageError(
+        "Slurm {}.{:02} is older than 20.11, the oldest whose steps can share a job (--overlap); start the ranks "
+        "yourself: "
+        "srun --mpi=pmix railyard run JOB.lua",
+        srun.major, srun.minor);
   return srun;
 }
 
@@ -85,7 +91,8 @@ StepCommand srun_command(const SrunAbilities& srun, const SrunOptions& options, 
                                  "--cpu-bind=none",
                                  "--input=none"};
   if (!options.nodes.empty()) words.push_back(fmt::format("--nodelist={}", fmt::join(options.nodes, ",")));
-  if (options.gpus_per_node && *options.gpus_per_node > 0) words.push_back(fmt::format("--gpus-per-node={}", *options.gpus_per_node));
+  if (options.gpus_per_node && *options.gpus_per_node > 0)
+    words.push_back(fmt::format("--gpus-per-node={}", *options.gpus_per_node));
   if (const auto pmix = srun.pmix()) {
     words.push_back("--mpi=" + *pmix);
     // With PMIx a dead rank takes the step down within a second; --kill-on-bad-exit would wait for KillWait.

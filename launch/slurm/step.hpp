@@ -12,8 +12,8 @@ namespace railyard::launch {
 
 // What the installed srun is able to do.
 struct SrunAbilities {
-  int major = 0, minor = 0;              // of Slurm, 22.05 is 22 and 5
-  std::vector<std::string> mpi;          // srun --mpi=list
+  int major = 0, minor = 0;                               // of Slurm, 22.05 is 22 and 5
+  std::vector<std::string> mpi;                           // srun --mpi=list
   [[nodiscard]] std::optional<std::string> pmix() const;  // the flavour to ask for
 };
 
@@ -24,15 +24,16 @@ struct SrunAbilities {
 
 struct SrunOptions {
   StepShape shape;
-  std::vector<std::string> nodes;      // to run on; empty: all of the allocation
+  std::vector<std::string> nodes;  // to run on; empty: all of the allocation
   int node_count = 1;
   std::optional<int> gpus_per_node;
   bool terminal = false;
   std::vector<std::string> program;
 };
 
-// Inherited SLURM_*, SBATCH_* and SRUN_* options are dropped (they change steps in ways nobody expects), those that name
-// the job are kept. Exports SLURM_PMIX_FENCE=ring: Slurm's default fence is no barrier across nodes.
-[[nodiscard]] StepCommand srun_command(const SrunAbilities& srun, const SrunOptions& options, const Environment& inherited);
+// Inherited SLURM_*, SBATCH_* and SRUN_* options are dropped (they change steps in ways nobody expects), those that
+// name the job are kept. Exports SLURM_PMIX_FENCE=ring: Slurm's default fence is no barrier across nodes.
+[[nodiscard]] StepCommand srun_command(const SrunAbilities& srun, const SrunOptions& options,
+                                       const Environment& inherited);
 
 }  // namespace railyard::launch

@@ -66,7 +66,8 @@ Json parse_json(std::string_view text, const std::string& source) {
     });
   } catch (const Json::parse_error& error) {
     std::string reason = error.what();
-    if (const auto colon = reason.rfind(": "); colon != std::string::npos && reason.find("syntax error") != std::string::npos)
+    if (const auto colon = reason.rfind(": ");
+        colon != std::string::npos && reason.find("syntax error") != std::string::npos)
       reason = reason.substr(reason.find("syntax error"));
     throw UsageError("{}:{}: not valid JSON: {}", source, place_of(text, error.byte), reason);
   } catch (const Json::exception& error) {  // a number that no double holds
@@ -76,7 +77,8 @@ Json parse_json(std::string_view text, const std::string& source) {
 
 std::string read_file(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw UsageError("{}: is a directory, expected a file", path.string());
+  if (std::filesystem::is_directory(path, ignored))
+    throw UsageError("{}: is a directory, expected a file", path.string());
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UsageError("{}: cannot read: {}", path.string(), std::strerror(errno));
   std::ostringstream content;

@@ -21,7 +21,8 @@ void check_order(const std::string& order) {
   auto names = split_order(order);
   std::sort(names.begin(), names.end());
   if (names != std::vector<std::string>{"cp", "dp", "ep", "pp", "tp"})
-    throw UsageError("parallel.order: \"{}\" must name tp, cp, ep, dp and pp once each, like \"tp-cp-ep-dp-pp\"", order);
+    throw UsageError("parallel.order: \"{}\" must name tp, cp, ep, dp and pp once each, like \"tp-cp-ep-dp-pp\"",
+                     order);
 }
 
 int positive(std::int64_t value, const char* key) {
@@ -29,7 +30,9 @@ int positive(std::int64_t value, const char* key) {
   return static_cast<int>(value);
 }
 
-bool contains(const std::vector<Axis>& axes, Axis axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
+bool contains(const std::vector<Axis>& axes, Axis axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
 
 }  // namespace
 
@@ -40,13 +43,20 @@ std::string_view axis_name(Axis axis) {
 
 int Coordinate::at(Axis axis) const {
   switch (axis) {
-    case Axis::kTp: return tp;
-    case Axis::kCp: return cp;
-    case Axis::kDp: return dp;
-    case Axis::kPp: return pp;
-    case Axis::kEtp: return etp;
-    case Axis::kEp: return ep;
-    case Axis::kEdp: return edp;
+    case Axis::kTp:
+      return tp;
+    case Axis::kCp:
+      return cp;
+    case Axis::kDp:
+      return dp;
+    case Axis::kPp:
+      return pp;
+    case Axis::kEtp:
+      return etp;
+    case Axis::kEp:
+      return ep;
+    case Axis::kEdp:
+      return edp;
   }
   return 0;
 }
@@ -86,13 +96,20 @@ Layout Layout::resolve(const ParallelSpec& spec, int ranks) {
 
 int Layout::degree(Axis axis) const {
   switch (axis) {
-    case Axis::kTp: return tp;
-    case Axis::kCp: return cp;
-    case Axis::kDp: return dp;
-    case Axis::kPp: return pp;
-    case Axis::kEtp: return etp;
-    case Axis::kEp: return ep;
-    case Axis::kEdp: return edp;
+    case Axis::kTp:
+      return tp;
+    case Axis::kCp:
+      return cp;
+    case Axis::kDp:
+      return dp;
+    case Axis::kPp:
+      return pp;
+    case Axis::kEtp:
+      return etp;
+    case Axis::kEp:
+      return ep;
+    case Axis::kEdp:
+      return edp;
   }
   return 1;
 }
@@ -124,13 +141,27 @@ Coordinate Layout::coordinate(int rank) const {
   Coordinate c;
   const auto assign = [&](Axis axis, int value) {
     switch (axis) {
-      case Axis::kTp: c.tp = value; break;
-      case Axis::kCp: c.cp = value; break;
-      case Axis::kDp: c.dp = value; break;
-      case Axis::kPp: c.pp = value; break;
-      case Axis::kEtp: c.etp = value; break;
-      case Axis::kEp: c.ep = value; break;
-      case Axis::kEdp: c.edp = value; break;
+      case Axis::kTp:
+        c.tp = value;
+        break;
+      case Axis::kCp:
+        c.cp = value;
+        break;
+      case Axis::kDp:
+        c.dp = value;
+        break;
+      case Axis::kPp:
+        c.pp = value;
+        break;
+      case Axis::kEtp:
+        c.etp = value;
+        break;
+      case Axis::kEp:
+        c.ep = value;
+        break;
+      case Axis::kEdp:
+        c.edp = value;
+        break;
     }
   };
   // The pp index of both orders agrees when pp stands in the same place relative to the product of the others, which
@@ -183,8 +214,10 @@ std::vector<int> Layout::group(int rank, const std::vector<Axis>& axes) const {
 }
 
 Json Layout::to_json() const {
-  return Json{{"tp", tp}, {"cp", cp}, {"dp", dp}, {"pp", pp}, {"vpp", vpp}, {"ep", ep}, {"etp", etp}, {"edp", edp},
-              {"sequence_parallel", sequence_parallel}, {"order", order}};
+  return Json{{"tp", tp},      {"cp", cp},   {"dp", dp},
+              {"pp", pp},      {"vpp", vpp}, {"ep", ep},
+              {"etp", etp},    {"edp", edp}, {"sequence_parallel", sequence_parallel},
+              {"order", order}};
 }
 
 }  // namespace railyard

@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A value is a pure function of (key, counter), so any rank of any layout draws the same number for the same
-// logical element. Host and CUDA device share this code.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2,
+// 3", SC 2011). A value is a pure function of (key, counter), so any rank of any layout draws the same number for the
+// same logical element. Host and CUDA device share this code.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct PhiloxBlock {
 };
 
 // Four 32-bit values for a 128-bit counter (c0 lowest) and a 64-bit key.
-RAILYARD_HOST_DEVICE inline PhiloxBlock philox4x32(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3,
-                                                   std::uint64_t key) {
+RAILYARD_HOST_DEVICE inline PhiloxBlock philox4x32(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2,
+                                                   std::uint32_t c3, std::uint64_t key) {
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * c0, p1 = std::uint64_t{0xCD9E8D57U} * c2;

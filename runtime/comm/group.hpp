@@ -64,8 +64,8 @@ class Group {
   // Point to point, matched in order for each (sender, receiver) pair.
   virtual Handle send(const Tensor& tensor, int peer) = 0;
   virtual Handle receive(const Tensor& tensor, int peer) = 0;
-  // `sent` goes to rank `to` while `received` comes from rank `from`; every rank of the group takes part in the same step
-  // of an exchange, as in a ring. Not matched with send and receive.
+  // `sent` goes to rank `to` while `received` comes from rank `from`; every rank of the group takes part in the same
+  // step of an exchange, as in a ring. Not matched with send and receive.
   virtual Handle exchange(const Tensor& sent, int to, const Tensor& received, int from) {
     auto receiving = std::make_shared<Handle>(receive(received, from));
     auto sending = std::make_shared<Handle>(send(sent, to));

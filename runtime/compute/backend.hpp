@@ -116,9 +116,9 @@ class Backend {
   [[nodiscard]] virtual double peak_flops() const { return 0.0; }
 
   // ---- recorded work ----
-  // Operations between begin_capture and end_capture are recorded instead of run; `launch` runs them with what is then in
-  // their tensors, at the cost of one call. Scalar arguments are recorded as they were; copies to and from the host and
-  // communication through the host cannot be recorded. Operations should have run once before with the same shapes:
+  // Operations between begin_capture and end_capture are recorded instead of run; `launch` runs them with what is then
+  // in their tensors, at the cost of one call. Scalar arguments are recorded as they were; copies to and from the host
+  // and communication through the host cannot be recorded. Operations should have run once before with the same shapes:
   // choices and workspaces are made then. False: this backend records nothing, call the operations every time.
   virtual bool begin_capture() { return false; }
   virtual std::unique_ptr<CapturedGraph> end_capture() { return nullptr; }
@@ -174,9 +174,9 @@ class Backend {
   // Delayed scaling: shifts `maximum` into history [steps] fp32 (the newest first), zeroes it, and sets the scale from
   // the largest of the history.
   virtual void scale_from_history(const Tensor& maximum, const Tensor& history, DType type, const Tensor& scale) = 0;
-  // Per-tensor scaling with the scale at out.scale: out [r, c] and, when defined, transposed [c, r] = in / scale, rounded
-  // to nearest even and saturated. `maximum` (optional) becomes max(maximum, largest magnitude of in). r and c are
-  // multiples of 16, in is of compute dtype, out and transposed of one 8-bit type.
+  // Per-tensor scaling with the scale at out.scale: out [r, c] and, when defined, transposed [c, r] = in / scale,
+  // rounded to nearest even and saturated. `maximum` (optional) becomes max(maximum, largest magnitude of in). r and c
+  // are multiples of 16, in is of compute dtype, out and transposed of one 8-bit type.
   virtual void quantize(const Tensor& in, const Tensor& out, const Tensor& transposed, const Tensor& maximum) = 0;
   // The same for kRow128 and kBlock128 with scales that are computed here, and written to out.scale and
   // transposed.scale (of scales_shape); rows of the transposed copy have scales of their own.

@@ -5,7 +5,8 @@
 
 namespace railyard {
 
-BlockLinear::BlockLinear(const ModelShape& shape, LayerInventory& inventory, const std::string& name, int weight, int bias)
+BlockLinear::BlockLinear(const ModelShape& shape, LayerInventory& inventory, const std::string& name, int weight,
+                         int bias)
     : weight_(weight), bias_(bias), eight_bit_(shape.eight_bit), reduce_over_tp_(shape.tp > 1) {
   if (!eight_bit_) return;
   const ParameterSpec& spec = inventory.parameters[static_cast<size_t>(weight)];
@@ -32,7 +33,8 @@ Tensor BlockLinear::at(const LayerBuffers& buffers, int values, int scale) const
   return tensor;
 }
 
-void BlockLinear::cast(const StepContext& context, const LayerBuffers& buffers, const Tensor& in, const Cast& to) const {
+void BlockLinear::cast(const StepContext& context, const LayerBuffers& buffers, const Tensor& in,
+                       const Cast& to) const {
   const Tensor maximum = buffers[static_cast<size_t>(maximum_)], scale = buffers[static_cast<size_t>(to.scale)];
   const Tensor values = at(buffers, to.values, to.scale);
   context.backend.zero(maximum);
@@ -54,22 +56,28 @@ Gemm BlockLinear::forward(const StepContext& context, const LayerBuffers& buffer
   return product;
 }
 
-void BlockLinear::backward_input(const StepContext& context, const LayerBuffers& buffers, const Tensor& grad_y, const Tensor& grad_x,
-                                 const std::vector<Parameter*>& parameters) const {
+void BlockLinear::backward_input(const StepContext& context, const LayerBuffers& buffers, const Tensor& grad_y,
+                                 const Tensor& grad_x, const std::vector<Parameter*>& parameters) const {
   if (!eight_bit_) {
     context.backend.gemm(linear_backward_input(grad_y, parameters[static_cast<size_t>(weight_)]->value, grad_x));
     return;
   }
   cast(context, buffers, grad_y, grad_);
-  context.backend.gemm({.a = at(buffers, grad_.values, grad_.scale), .b = at(buffers, w_.transposed, w_.scale), .transpose_b = true, .d = grad_x});
+  context.backend.gemm({.a = at(buffers, grad_.values, grad_.scale),
+                        .b = at(buffers, w_.transposed, w_.scale),
+                        .transpose_b = true,
+                        .d = grad_x});
 }
 
-void BlockLinear::backward_weight(const StepContext& context, const LayerBuffers& buffers, const Tensor& grad_y, const Tensor& x,
-                                  const std::vector<Parameter*>& parameters) const {
+void BlockLinear::backward_weight(const StepContext& context, const LayerBuffers& buffers, const Tensor& grad_y,
+                                  const Tensor& x, const std::vector<Parameter*>& parameters) const {
   const Tensor gradient = parameters[static_cast<size_t>(weight_)]->gradient;
   if (eight_bit_) {
-    context.backend.gemm({.a = at(buffers, grad_.transposed, grad_.scale), .b = at(buffers, x_.transposed, x_.scale), .transpose_b = true,
-                          .d = gradient, .accumulate = true});
+    context.backend.gemm({.a = at(buffers, grad_.transposed, grad_.scale),
+                          .b = at(buffers, x_.transposed, x_.scale),
+                          .transpose_b = true,
+                          .d = gradient,
+                          .accumulate = true});
   } else {
     context.backend.gemm(linear_backward_weight(grad_y, x, gradient));
   }

@@ -1,9 +1,9 @@
 // One linear layer within a transformer block: its three products in compute dtype, or in 8-bit numbers.
 //
-// 8 bits ("hybrid", Micikevicius et al. 2022): e4m3 for activations and weights, e5m2 for gradients, one scale per tensor from
-// the tensor's own largest magnitude ("current scaling"). Each operand is cast together with its transpose, since the
-// three products contract over different axes. Weights are cast once per update. Sums are in fp32, and exact ones in
-// the backward pass.
+// 8 bits ("hybrid", Micikevicius et al. 2022): e4m3 for activations and weights, e5m2 for gradients, one scale per
+// tensor from the tensor's own largest magnitude ("current scaling"). Each operand is cast together with its transpose,
+// since the three products contract over different axes. Weights are cast once per update. Sums are in fp32, and exact
+// ones in the backward pass.
 #pragma once
 
 #include "runtime/model/layer.hpp"
@@ -18,11 +18,11 @@ class BlockLinear {
   BlockLinear(const ModelShape& shape, LayerInventory& inventory, const std::string& name, int weight, int bias);
 
   // y [n, out] = x [n, in] w^T + bias (+ addend), ready for Backend::gemm and its fused pairs.
-  Gemm forward(const StepContext& context, const LayerBuffers& buffers, const Tensor& x, const Tensor& y, const Tensor& addend,
-               const std::vector<Parameter*>& parameters) const;
+  Gemm forward(const StepContext& context, const LayerBuffers& buffers, const Tensor& x, const Tensor& y,
+               const Tensor& addend, const std::vector<Parameter*>& parameters) const;
   // grad_x [n, in] = grad_y [n, out] w.
-  void backward_input(const StepContext& context, const LayerBuffers& buffers, const Tensor& grad_y, const Tensor& grad_x,
-                      const std::vector<Parameter*>& parameters) const;
+  void backward_input(const StepContext& context, const LayerBuffers& buffers, const Tensor& grad_y,
+                      const Tensor& grad_x, const std::vector<Parameter*>& parameters) const;
   // Gradients of weight and bias are added; after backward_input of the same microbatch. `x` is not read in 8 bits.
   void backward_weight(const StepContext& context, const LayerBuffers& buffers, const Tensor& grad_y, const Tensor& x,
                        const std::vector<Parameter*>& parameters) const;

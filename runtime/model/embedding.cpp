@@ -7,7 +7,11 @@
 namespace railyard {
 
 ParameterSpec word_embedding_spec(const ModelShape& shape, const std::string& name) {
-  ParameterSpec spec{.name = name, .rows = shape.vocab_rows(), .columns = shape.spec.hidden, .decay = true, .split_over_tp = shape.tp > 1};
+  ParameterSpec spec{.name = name,
+                     .rows = shape.vocab_rows(),
+                     .columns = shape.spec.hidden,
+                     .decay = true,
+                     .split_over_tp = shape.tp > 1};
   const std::int64_t valid = shape.valid_vocab_rows();
   if (valid > 0)
     spec.pieces.push_back({.name = name + ".weight",
@@ -53,7 +57,8 @@ class Embedding final : public Layer {
   const LayerInventory& inventory() const override { return inventory_; }
   void bind(std::vector<Parameter*> parameters) override { parameters_ = std::move(parameters); }
 
-  void forward(const StepContext& context, const Tensor& /*input*/, const Tensor& output, const LayerBuffers& buffers) override {
+  void forward(const StepContext& context, const Tensor& /*input*/, const Tensor& output,
+               const LayerBuffers& buffers) override {
     Backend& backend = context.backend;
     const Tensor whole = shape_.sequence_parallel ? buffers[static_cast<size_t>(whole_)] : output;
     backend.embedding_forward(context.microbatch.ids, parameters_[0]->value, shape_.first_vocab_row(), false, whole);
@@ -62,12 +67,13 @@ class Embedding final : public Layer {
     } else if (shape_.tp > 1) {
       context.tp.all_reduce(whole, ReduceOp::kSum).wait();
     }
-    if (parameters_.size() > 1) backend.embedding_forward(local_positions(context), parameters_[1]->value, 0, true, output);
+    if (parameters_.size() > 1)
+      backend.embedding_forward(local_positions(context), parameters_[1]->value, 0, true, output);
     if (context.training && shape_.spec.hidden_dropout > 0.0) backend.dropout(output, dropout(context), output);
   }
 
-  void backward(const StepContext& context, const Tensor& /*input*/, const Tensor& grad_output, const Tensor& /*grad_input*/,
-                const LayerBuffers& buffers, BackwardPart part) override {
+  void backward(const StepContext& context, const Tensor& /*input*/, const Tensor& grad_output,
+                const Tensor& /*grad_input*/, const LayerBuffers& buffers, BackwardPart part) override {
     if (part == BackwardPart::kInput) return;  // there is no input: everything here is a weight gradient
     Backend& backend = context.backend;
     Tensor grad = grad_output;
@@ -75,11 +81,12 @@ class Embedding final : public Layer {
       grad = buffers[static_cast<size_t>(dropped_)];
       backend.dropout(grad_output, dropout(context), grad);
     }
-    PendingGather gather =
-        start_gather(context, shape_, grad, shape_.sequence_parallel ? buffers[static_cast<size_t>(grad_whole_)] : grad);
+    PendingGather gather = start_gather(context, shape_, grad,
+                                        shape_.sequence_parallel ? buffers[static_cast<size_t>(grad_whole_)] : grad);
     if (parameters_.size() > 1) backend.embedding_backward(local_positions(context), grad, 0, parameters_[1]->gradient);
     gather.handle.wait();
-    backend.embedding_backward(context.microbatch.ids, gather.whole, shape_.first_vocab_row(), parameters_[0]->gradient);
+    backend.embedding_backward(context.microbatch.ids, gather.whole, shape_.first_vocab_row(),
+                               parameters_[0]->gradient);
   }
 
  private:
@@ -88,7 +95,8 @@ class Embedding final : public Layer {
   }
   Dropout dropout(const StepContext& context) const {
     return {static_cast<float>(shape_.spec.hidden_dropout), key_,
-            context.microbatch.sample_ids.flat(shape_.first_local_token(), shape_.local_tokens()), local_positions(context), 0};
+            context.microbatch.sample_ids.flat(shape_.first_local_token(), shape_.local_tokens()),
+            local_positions(context), 0};
   }
 
   ModelShape shape_;

@@ -7,7 +7,9 @@
 namespace railyard {
 namespace {
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 void must_divide(const char* key, std::int64_t value, int tp) {
   if (value % tp != 0) throw UsageError("parallel.tp: {} does not divide {} = {}", tp, key, value);
@@ -40,7 +42,8 @@ ModelShape ModelShape::make(const ModelSpec& spec, DType dtype, std::int64_t mic
     throw UsageError("model.kv_heads: {} does not divide model.heads = {}", spec.kv_heads, spec.heads);
   if (spec.vocab < 1) throw UsageError("model.vocab: {} is not a vocabulary size", spec.vocab);
   if (sequence_parallel && (micro_batch * spec.seq_length) % tp != 0)
-    throw UsageError("parallel.sequence_parallel: tp {} does not divide the {} tokens of a microbatch", tp, micro_batch * spec.seq_length);
+    throw UsageError("parallel.sequence_parallel: tp {} does not divide the {} tokens of a microbatch", tp,
+                     micro_batch * spec.seq_length);
   ModelShape shape;
   shape.spec = spec;
   shape.dtype = dtype;

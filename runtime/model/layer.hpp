@@ -1,8 +1,8 @@
 // A layer: what it needs, and its three steps. It sees tensors, a backend and groups; which device or library is behind
 // them is not its business.
 //
-// Everything a layer will hold is stated from shapes alone (LayerInventory): the runtime allocates from that statement, the
-// planner predicts from it and MFU is computed from it.
+// Everything a layer will hold is stated from shapes alone (LayerInventory): the runtime allocates from that statement,
+// the planner predicts from it and MFU is computed from it.
 #pragma once
 
 #include <memory>
@@ -23,10 +23,10 @@ struct ModelShape {
   std::int64_t micro_batch = 1;   // samples of a microbatch
   int tp = 1, tp_rank = 0;
   bool sequence_parallel = false;
-  bool eight_bit = false;         // linear layers of blocks multiply in 8-bit numbers
+  bool eight_bit = false;            // linear layers of blocks multiply in 8-bit numbers
   std::int64_t first_last_wide = 0;  // but not those of so many blocks at each end
-  std::int64_t padded_vocab = 0;  // multiple of vocab_divisible_by x tp
-  std::uint64_t seed = 0;         // of initial weights and dropout
+  std::int64_t padded_vocab = 0;     // multiple of vocab_divisible_by x tp
+  std::uint64_t seed = 0;            // of initial weights and dropout
   std::size_t attention_workspace_forward = 0, attention_workspace_backward = 0;  // bytes, from the backend
 
   [[nodiscard]] std::int64_t tokens() const { return micro_batch * spec.seq_length; }
@@ -41,16 +41,17 @@ struct ModelShape {
   [[nodiscard]] std::int64_t valid_vocab_rows() const;
 
   // Checks that the model can be split this way. UsageError names the keys.
-  static ModelShape make(const ModelSpec& spec, DType dtype, std::int64_t micro_batch, int tp, int tp_rank, bool sequence_parallel);
+  static ModelShape make(const ModelSpec& spec, DType dtype, std::int64_t micro_batch, int tp, int tp_rank,
+                         bool sequence_parallel);
 };
 
 // When a saved or temporary tensor is needed.
 enum class Lifetime {
-  kSaved,          // from forward to the end of backward_input
-  kSavedForWeight, // from forward to the end of backward_weight
-  kForward,        // within forward
-  kLayer,          // for the whole run, one for each layer
-  kBackward,       // from backward_input to the end of backward_weight
+  kSaved,           // from forward to the end of backward_input
+  kSavedForWeight,  // from forward to the end of backward_weight
+  kForward,         // within forward
+  kLayer,           // for the whole run, one for each layer
+  kBackward,        // from backward_input to the end of backward_weight
 };
 
 struct BufferSpec {
@@ -63,9 +64,9 @@ struct BufferSpec {
 
 struct LayerInventory {
   std::vector<ParameterSpec> parameters;
-  std::vector<BufferSpec> buffers;      // a layer indexes its buffers by position in this list
-  double matmul_flops = 0.0;            // of one forward of one microbatch on this rank: products with parameters
-  double attention_flops = 0.0;         // the same, score and value products, causal counted at half
+  std::vector<BufferSpec> buffers;  // a layer indexes its buffers by position in this list
+  double matmul_flops = 0.0;        // of one forward of one microbatch on this rank: products with parameters
+  double attention_flops = 0.0;     // the same, score and value products, causal counted at half
 };
 
 // The tensors of one microbatch, in device memory, at fixed addresses per slot.
@@ -85,10 +86,10 @@ struct StepContext {
   Group& tp;
   const Microbatch& microbatch;
   Tensor rope_cosine, rope_sine;  // [max_positions, rope_dims / 2] fp32; undefined without rotary positions
-  Tensor loss;              // [1] fp64, adds the weighted sum of token losses
-  float gradient_factor = 1.0F;  // of the loss sum, for backward
-  bool weights_changed = true;  // since the last forward of this layer
-  bool training = true;     // false: no dropout, and the head computes the loss alone
+  Tensor loss;                    // [1] fp64, adds the weighted sum of token losses
+  float gradient_factor = 1.0F;   // of the loss sum, for backward
+  bool weights_changed = true;    // since the last forward of this layer
+  bool training = true;           // false: no dropout, and the head computes the loss alone
 };
 
 // Tensors for a layer's buffers, by position in its inventory. Saved ones belong to a slot (one per microbatch in
@@ -106,11 +107,13 @@ class Layer {
   // embedding's parameter when both are on this rank.
   virtual void bind(std::vector<Parameter*> parameters) = 0;
 
-  virtual void forward(const StepContext& context, const Tensor& input, const Tensor& output, const LayerBuffers& buffers) = 0;
+  virtual void forward(const StepContext& context, const Tensor& input, const Tensor& output,
+                       const LayerBuffers& buffers) = 0;
   // `grad_input` may not be `grad_output`. Gradients of parameters are added.
-  virtual void backward(const StepContext& context, const Tensor& input, const Tensor& grad_output, const Tensor& grad_input,
-                        const LayerBuffers& buffers, BackwardPart part) = 0;
-  // The output head alone: logits [rows, padded vocabulary] of a few rows of its input, on a rank that is not split over tp.
+  virtual void backward(const StepContext& context, const Tensor& input, const Tensor& grad_output,
+                        const Tensor& grad_input, const LayerBuffers& buffers, BackwardPart part) = 0;
+  // The output head alone: logits [rows, padded vocabulary] of a few rows of its input, on a rank that is not split
+  // over tp.
   virtual Tensor predict(const StepContext& context, const Tensor& input, const LayerBuffers& buffers);
 };
 

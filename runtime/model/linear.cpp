@@ -5,8 +5,8 @@
 
 namespace railyard {
 
-ParameterSpec column_parallel_weight(const ModelShape& shape, const std::string& name, const std::vector<FusedPart>& parts,
-                                     std::int64_t in) {
+ParameterSpec column_parallel_weight(const ModelShape& shape, const std::string& name,
+                                     const std::vector<FusedPart>& parts, std::int64_t in) {
   ParameterSpec spec{.name = name, .columns = in, .decay = true, .split_over_tp = shape.tp > 1};
   for (const FusedPart& part : parts) {
     const std::int64_t rows = part.out / shape.tp;
@@ -22,7 +22,8 @@ ParameterSpec column_parallel_weight(const ModelShape& shape, const std::string&
   return spec;
 }
 
-ParameterSpec column_parallel_bias(const ModelShape& shape, const std::string& name, const std::vector<FusedPart>& parts) {
+ParameterSpec column_parallel_bias(const ModelShape& shape, const std::string& name,
+                                   const std::vector<FusedPart>& parts) {
   // A vector split over ranks: kept as a column so that pieces are rows, as in the weight.
   ParameterSpec spec{.name = name, .columns = 1, .split_over_tp = shape.tp > 1};
   for (const FusedPart& part : parts) {
@@ -55,7 +56,8 @@ ParameterSpec row_parallel_weight(const ModelShape& shape, const std::string& na
 
 ParameterSpec replicated_vector(const ModelShape& shape, const std::string& name, std::int64_t size, float value) {
   ParameterSpec spec{.name = name, .rows = size, .columns = 1, .sum_over_tp = shape.sequence_parallel};
-  spec.pieces.push_back({.name = name, .logical_rows = size, .logical_columns = 1, .rows = size, .vector = true, .mean = value});
+  spec.pieces.push_back(
+      {.name = name, .logical_rows = size, .logical_columns = 1, .rows = size, .vector = true, .mean = value});
   return spec;
 }
 
@@ -71,7 +73,8 @@ Gemm linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Tensor&
   return {.a = grad_y, .transpose_a = true, .b = x, .d = grad_weight, .accumulate = true};
 }
 
-void column_parallel_forward(const StepContext& context, const ModelShape& shape, const Tensor& local, const Gemm& product) {
+void column_parallel_forward(const StepContext& context, const ModelShape& shape, const Tensor& local,
+                             const Gemm& product) {
   if (shape.sequence_parallel) {
     context.backend.all_gather_gemm(context.tp, local, product.a, product);
   } else {
@@ -79,7 +82,8 @@ void column_parallel_forward(const StepContext& context, const ModelShape& shape
   }
 }
 
-Tensor row_parallel_reduce(const StepContext& context, const ModelShape& shape, const Gemm& product, const Tensor& local) {
+Tensor row_parallel_reduce(const StepContext& context, const ModelShape& shape, const Gemm& product,
+                           const Tensor& local) {
   if (shape.sequence_parallel) {
     context.backend.gemm_reduce_scatter(context.tp, product, local);
     return local;
@@ -96,7 +100,8 @@ PendingReduce start_input_gradient_reduce(const StepContext& context, const Mode
   return {Handle(), partial};
 }
 
-PendingGather start_gather(const StepContext& context, const ModelShape& shape, const Tensor& local, const Tensor& whole) {
+PendingGather start_gather(const StepContext& context, const ModelShape& shape, const Tensor& local,
+                           const Tensor& whole) {
   if (!shape.sequence_parallel) return {Handle(), local};
   return {context.tp.all_gather(local, whole), whole};
 }

@@ -42,7 +42,8 @@ class OutputHead final : public Layer {
     }
     logits_ = add("logits", Shape{chunk_, shape.vocab_rows()}, Lifetime::kForward, shape.dtype);
     statistics_ = add("statistics", Shape{chunk_, 3}, Lifetime::kForward, DType::kFloat32);
-    if (shape.tp > 1) all_statistics_ = add("all_statistics", Shape{shape.tp, chunk_, 3}, Lifetime::kForward, DType::kFloat32);
+    if (shape.tp > 1)
+      all_statistics_ = add("all_statistics", Shape{shape.tp, chunk_, 3}, Lifetime::kForward, DType::kFloat32);
     log_sum_exp_ = add("log_sum_exp", Shape{chunk_}, Lifetime::kForward, DType::kFloat32);
     inventory_.matmul_flops = 2.0 * static_cast<double>(n) * static_cast<double>(shape.vocab_rows() * m.hidden);
   }
@@ -51,10 +52,12 @@ class OutputHead final : public Layer {
   const LayerInventory& inventory() const override { return inventory_; }
   void bind(std::vector<Parameter*> parameters) override { parameters_ = std::move(parameters); }
 
-  void forward(const StepContext& context, const Tensor& input, const Tensor& /*output*/, const LayerBuffers& buffers) override {
+  void forward(const StepContext& context, const Tensor& input, const Tensor& /*output*/,
+               const LayerBuffers& buffers) override {
     Backend& backend = context.backend;
     const auto at = [&](int index) { return index < 0 ? Tensor{} : buffers[static_cast<size_t>(index)]; };
-    backend.norm_forward(norm_, input, norm_weight().value, norm_bias_value(), epsilon(), at(normed_), at(mean_), at(rstd_));
+    backend.norm_forward(norm_, input, norm_weight().value, norm_bias_value(), epsilon(), at(normed_), at(mean_),
+                         at(rstd_));
     PendingGather gather = start_gather(context, shape_, at(normed_), at(gathered_));
     gather.handle.wait();
     const Tensor normed = gather.whole, grad_normed = shape_.sequence_parallel ? at(grad_partial_) : at(grad_normed_);
@@ -65,13 +68,13 @@ class OutputHead final : public Layer {
     reduce.handle.wait();
   }
 
-  void backward(const StepContext& context, const Tensor& input, const Tensor& /*grad_output*/, const Tensor& grad_input,
-                const LayerBuffers& buffers, BackwardPart part) override {
+  void backward(const StepContext& context, const Tensor& input, const Tensor& /*grad_output*/,
+                const Tensor& grad_input, const LayerBuffers& buffers, BackwardPart part) override {
     if (part == BackwardPart::kWeight) return;  // done in forward, with the logits at hand
     const auto at = [&](int index) { return index < 0 ? Tensor{} : buffers[static_cast<size_t>(index)]; };
     const Tensor grad_bias = parameters_.size() > 2 ? parameters_[1]->gradient : Tensor{};
-    context.backend.norm_backward(norm_, at(grad_normed_), input, norm_weight().value, at(mean_), at(rstd_), {}, grad_input,
-                                  norm_weight().gradient, grad_bias);
+    context.backend.norm_backward(norm_, at(grad_normed_), input, norm_weight().value, at(mean_), at(rstd_), {},
+                                  grad_input, norm_weight().gradient, grad_bias);
   }
 
   Tensor predict(const StepContext& context, const Tensor& input, const LayerBuffers& buffers) override {
@@ -79,20 +82,22 @@ class OutputHead final : public Layer {
     const std::int64_t rows = input.rows();
     const Tensor normed = at(normed_).row_range(0, rows), logits = at(logits_).row_range(0, rows);
     const Tensor mean = mean_ < 0 ? Tensor{} : at(mean_).flat(0, rows);
-    context.backend.norm_forward(norm_, input, norm_weight().value, norm_bias_value(), epsilon(), normed, mean, at(rstd_).flat(0, rows));
+    context.backend.norm_forward(norm_, input, norm_weight().value, norm_bias_value(), epsilon(), normed, mean,
+                                 at(rstd_).flat(0, rows));
     context.backend.gemm(linear_forward(normed, parameters_.back()->value, {}, {}, logits));
     return logits;
   }
 
  private:
   template <class At>
-  void chunk_loss(const StepContext& context, std::int64_t begin, std::int64_t rows, const Tensor& normed, const Tensor& grad_normed,
-                  const At& at) const {
+  void chunk_loss(const StepContext& context, std::int64_t begin, std::int64_t rows, const Tensor& normed,
+                  const Tensor& grad_normed, const At& at) const {
     Backend& backend = context.backend;
     const Parameter& weight = *parameters_.back();
     const std::int64_t valid = shape_.valid_vocab_rows(), first = shape_.first_vocab_row();
     const Tensor x = normed.row_range(begin, rows), logits = at(logits_).row_range(0, rows);
-    const Tensor labels = context.microbatch.labels.flat(begin, rows), weights = context.microbatch.weights.flat(begin, rows);
+    const Tensor labels = context.microbatch.labels.flat(begin, rows),
+                 weights = context.microbatch.weights.flat(begin, rows);
     const Tensor statistics = at(statistics_).row_range(0, rows), log_sum_exp = at(log_sum_exp_).flat(0, rows);
     backend.gemm(linear_forward(x, weight.value, {}, {}, logits));
     backend.softmax_statistics(logits, valid, labels, first, statistics);

@@ -11,25 +11,34 @@ namespace railyard {
 RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordinate& at, const Schedule& schedule,
                           const RankModelOptions& options) {
   RankModel model;
-  model.shape = ModelShape::make(job.model, options.dtype, job.train.micro_batch, layout.tp, at.tp, layout.sequence_parallel);
+  model.shape =
+      ModelShape::make(job.model, options.dtype, job.train.micro_batch, layout.tp, at.tp, layout.sequence_parallel);
   model.shape.seed = options.seed;
   if (job.train.precision == "fp8") {
     if (job.train.fp8.recipe != "current")
       throw UsageError("train.fp8.recipe: \"{}\": not built yet; use \"current\"", job.train.fp8.recipe);
-    if (layout.sequence_parallel) throw UsageError("train.precision: \"fp8\" with parallel.sequence_parallel: not built yet");
-    for (const std::int64_t extent : {job.model.hidden, job.model.ffn / layout.tp, job.model.heads * job.model.head_dim / layout.tp,
-                                      job.model.kv_heads * job.model.head_dim / layout.tp, model.shape.tokens()})
+    if (layout.sequence_parallel)
+      throw UsageError("train.precision: \"fp8\" with parallel.sequence_parallel: not built yet");
+    for (const std::int64_t extent :
+         {job.model.hidden, job.model.ffn / layout.tp, job.model.heads * job.model.head_dim / layout.tp,
+          job.model.kv_heads * job.model.head_dim / layout.tp, model.shape.tokens()})
       if (extent % 16 != 0)
-        throw UsageError("train.precision: \"fp8\" needs hidden, ffn / tp, heads x head_dim / tp and micro_batch x seq_length to be multiples of 16; one is {}", extent);
+        throw UsageError(
+            "train.precision: \"fp8\" needs hidden, ffn / tp, heads x head_dim / tp and micro_batch x seq_length to be "
+            "multiples of 16; one is {}",
+            extent);
     model.shape.eight_bit = true;
     model.shape.first_last_wide = job.train.fp8.first_last_bf16;
   }
   if (options.backend != nullptr) {
-    model.shape.attention_workspace_forward = options.backend->attention_workspace(model.shape.attention(), options.dtype, false);
-    model.shape.attention_workspace_backward = options.backend->attention_workspace(model.shape.attention(), options.dtype, true);
+    model.shape.attention_workspace_forward =
+        options.backend->attention_workspace(model.shape.attention(), options.dtype, false);
+    model.shape.attention_workspace_backward =
+        options.backend->attention_workspace(model.shape.attention(), options.dtype, true);
   }
   const int pieces = static_cast<int>(schedule.pieces.size());
-  const auto ranges = split_layers(job.model.layers, pieces, job.parallel.first_stage_layers, job.parallel.last_stage_layers);
+  const auto ranges =
+      split_layers(job.model.layers, pieces, job.parallel.first_stage_layers, job.parallel.last_stage_layers);
   for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
     const int piece = schedule.virtual_stage(at.pp, chunk);
     model.has_embedding |= piece == 0;
@@ -40,9 +49,11 @@ RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordi
     auto& layers = model.chunks.emplace_back();
     if (piece == 0) layers.push_back(make_embedding(model.shape));
     const LayerRange range = ranges[static_cast<size_t>(piece)];
-    for (std::int64_t index = range.begin; index < range.end; ++index) layers.push_back(make_transformer_block(model.shape, index));
+    for (std::int64_t index = range.begin; index < range.end; ++index)
+      layers.push_back(make_transformer_block(model.shape, index));
     if (piece == pieces - 1)
-      layers.push_back(make_output_head(model.shape, {.tied_here = model.tied_here(), .chunk_bytes = options.logits_chunk_bytes}));
+      layers.push_back(
+          make_output_head(model.shape, {.tied_here = model.tied_here(), .chunk_bytes = options.logits_chunk_bytes}));
   }
   return model;
 }

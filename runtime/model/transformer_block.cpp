@@ -35,33 +35,43 @@ class TransformerBlock final : public Layer {
   const LayerInventory& inventory() const override { return inventory_; }
   void bind(std::vector<Parameter*> parameters) override { parameters_ = std::move(parameters); }
 
-  void forward(const StepContext& context, const Tensor& input, const Tensor& output, const LayerBuffers& buffers) override {
+  void forward(const StepContext& context, const Tensor& input, const Tensor& output,
+               const LayerBuffers& buffers) override {
     Backend& backend = context.backend;
     const auto at = [&](int index) { return index < 0 ? Tensor{} : buffers[static_cast<size_t>(index)]; };
-    backend.norm_forward(norm_, input, value(input_norm_), value(input_norm_bias_), epsilon(), at(normed1_), at(mean1_), at(rstd1_));
-    column_parallel_forward(context, shape_, at(normed1_),
-                            qkv_linear_.forward(context, buffers, whole_input(at(normed1_), at), at(packed_), {}, parameters_));
+    backend.norm_forward(norm_, input, value(input_norm_), value(input_norm_bias_), epsilon(), at(normed1_), at(mean1_),
+                         at(rstd1_));
+    column_parallel_forward(
+        context, shape_, at(normed1_),
+        qkv_linear_.forward(context, buffers, whole_input(at(normed1_), at), at(packed_), {}, parameters_));
     if (context.rope_cosine.defined())
-      backend.rope(at(packed_), attention_, context.microbatch.positions, context.rope_cosine, context.rope_sine, false);
+      backend.rope(at(packed_), attention_, context.microbatch.positions, context.rope_cosine, context.rope_sine,
+                   false);
     backend.attention_forward(attention_, at(packed_), attention_dropout(context), at(attention_out_), at(log_sum_exp_),
                               at(attention_workspace_));
     if (fused_residual_) {
       backend.gemm(projection_linear_.forward(context, buffers, at(attention_out_), at(residual_), input, parameters_));
     } else {
       const Tensor sum = row_parallel_reduce(
-          context, shape_, projection_linear_.forward(context, buffers, at(attention_out_), at(partial_), {}, parameters_), at(partial_local_));
-      backend.residual_add(sum, value(projection_bias_), hidden_dropout(context, projection_key_), input, at(residual_));
+          context, shape_,
+          projection_linear_.forward(context, buffers, at(attention_out_), at(partial_), {}, parameters_),
+          at(partial_local_));
+      backend.residual_add(sum, value(projection_bias_), hidden_dropout(context, projection_key_), input,
+                           at(residual_));
     }
 
-    backend.norm_forward(norm_, at(residual_), value(mlp_norm_), value(mlp_norm_bias_), epsilon(), at(normed2_), at(mean2_), at(rstd2_));
-    column_parallel_forward(context, shape_, at(normed2_),
-                            up_linear_.forward(context, buffers, whole_input(at(normed2_), at), at(up_out_), {}, parameters_));
+    backend.norm_forward(norm_, at(residual_), value(mlp_norm_), value(mlp_norm_bias_), epsilon(), at(normed2_),
+                         at(mean2_), at(rstd2_));
+    column_parallel_forward(
+        context, shape_, at(normed2_),
+        up_linear_.forward(context, buffers, whole_input(at(normed2_), at), at(up_out_), {}, parameters_));
     backend.activation_forward(activation_, at(up_out_), at(activated_));
     if (fused_residual_) {
       backend.gemm(down_linear_.forward(context, buffers, at(activated_), output, at(residual_), parameters_));
     } else {
       const Tensor sum = row_parallel_reduce(
-          context, shape_, down_linear_.forward(context, buffers, at(activated_), at(partial_), {}, parameters_), at(partial_local_));
+          context, shape_, down_linear_.forward(context, buffers, at(activated_), at(partial_), {}, parameters_),
+          at(partial_local_));
       backend.residual_add(sum, value(down_bias_), hidden_dropout(context, mlp_key_), at(residual_), output);
     }
   }
@@ -90,13 +100,15 @@ class TransformerBlock final : public Layer {
     if (m.gated()) up.push_back({mlp + ".gate", m.ffn});
     up.push_back({mlp + ".up", m.ffn});
     input_norm_ = add(replicated_vector(shape_, name_ + ".input_norm.weight", m.hidden, one));
-    if (m.norm_has_bias()) input_norm_bias_ = add(replicated_vector(shape_, name_ + ".input_norm.bias", m.hidden, 0.0F));
+    if (m.norm_has_bias())
+      input_norm_bias_ = add(replicated_vector(shape_, name_ + ".input_norm.bias", m.hidden, 0.0F));
     qkv_ = add(column_parallel_weight(shape_, attention + ".qkv", qkv, m.hidden));
     if (m.bias || m.qkv_bias) qkv_bias_ = add(column_parallel_bias(shape_, attention + ".qkv", qkv));
     projection_ = add(row_parallel_weight(shape_, attention + ".proj", m.hidden, m.heads * m.head_dim));
     if (m.bias) projection_bias_ = add(replicated_vector(shape_, attention + ".proj.bias", m.hidden, 0.0F));
     mlp_norm_ = add(replicated_vector(shape_, name_ + ".pre_mlp_norm.weight", m.hidden, one));
-    if (m.norm_has_bias()) mlp_norm_bias_ = add(replicated_vector(shape_, name_ + ".pre_mlp_norm.bias", m.hidden, 0.0F));
+    if (m.norm_has_bias())
+      mlp_norm_bias_ = add(replicated_vector(shape_, name_ + ".pre_mlp_norm.bias", m.hidden, 0.0F));
     up_ = add(column_parallel_weight(shape_, mlp + ".up", up, m.hidden));
     if (m.bias) up_bias_ = add(column_parallel_bias(shape_, mlp + ".up", up));
     down_ = add(row_parallel_weight(shape_, mlp + ".down", m.hidden, m.ffn));
@@ -114,7 +126,9 @@ class TransformerBlock final : public Layer {
     const auto work = [&](const char* buffer, std::int64_t rows, std::int64_t columns, Lifetime lifetime) {
       return add(buffer, Shape{rows, columns}, lifetime, shape_.dtype);
     };
-    const auto statistic = [&](const char* buffer) { return add(buffer, Shape{local}, Lifetime::kSaved, DType::kFloat32); };
+    const auto statistic = [&](const char* buffer) {
+      return add(buffer, Shape{local}, Lifetime::kSaved, DType::kFloat32);
+    };
     const bool centred = norm_ != NormKind::kRmsNorm;
 
     // In 8 bits the weight gradients read the cast inputs instead.
@@ -124,7 +138,8 @@ class TransformerBlock final : public Layer {
     rstd1_ = statistic("rstd1");
     packed_ = work("qkv", n, attention_.packed_columns(), Lifetime::kSaved);
     attention_out_ = work("attention_out", n, heads, Lifetime::kSavedForWeight);
-    log_sum_exp_ = add("log_sum_exp", Shape{attention_.batch, attention_.q_heads, attention_.length}, Lifetime::kSaved, DType::kFloat32);
+    log_sum_exp_ = add("log_sum_exp", Shape{attention_.batch, attention_.q_heads, attention_.length}, Lifetime::kSaved,
+                       DType::kFloat32);
     residual_ = work("residual", local, h, Lifetime::kSaved);
     normed2_ = work("normed2", local, h, input_lifetime);
     if (centred) mean2_ = statistic("mean2");
@@ -138,8 +153,9 @@ class TransformerBlock final : public Layer {
       gathered_forward_ = work("gathered", n, h, Lifetime::kForward);
     }
     if (shape_.attention_workspace_forward > 0)
-      attention_workspace_ = add("attention_workspace", Shape{static_cast<std::int64_t>(shape_.attention_workspace_forward)},
-                                 Lifetime::kForward, DType::kUInt8);
+      attention_workspace_ =
+          add("attention_workspace", Shape{static_cast<std::int64_t>(shape_.attention_workspace_forward)},
+              Lifetime::kForward, DType::kUInt8);
 
     if (m.hidden_dropout > 0.0) dropped_ = work("grad_dropped", local, h, Lifetime::kBackward);
     if (m.hidden_dropout > 0.0) dropped2_ = work("grad_dropped2", local, h, Lifetime::kBackward);
@@ -157,16 +173,17 @@ class TransformerBlock final : public Layer {
     grad_attention_ = work("grad_attention", n, heads, Lifetime::kBackward);
     grad_packed_ = work("grad_qkv", n, attention_.packed_columns(), Lifetime::kBackward);
     if (shape_.attention_workspace_backward > 0)
-      attention_workspace_backward_ = add("attention_workspace_backward",
-                                          Shape{static_cast<std::int64_t>(shape_.attention_workspace_backward)},
-                                          Lifetime::kBackward, DType::kUInt8);
+      attention_workspace_backward_ =
+          add("attention_workspace_backward", Shape{static_cast<std::int64_t>(shape_.attention_workspace_backward)},
+              Lifetime::kBackward, DType::kUInt8);
   }
 
   void count_flops() {
     const auto tokens = static_cast<double>(shape_.tokens());
     for (const ParameterSpec& spec : inventory_.parameters)
       if (spec.columns > 1) inventory_.matmul_flops += 2.0 * static_cast<double>(spec.elements()) * tokens;
-    inventory_.attention_flops = tokens * static_cast<double>(shape_.spec.seq_length * attention_.q_heads * (attention_.d_qk + attention_.d_v));
+    inventory_.attention_flops =
+        tokens * static_cast<double>(shape_.spec.seq_length * attention_.q_heads * (attention_.d_qk + attention_.d_v));
   }
 
   // ---- small views ----
@@ -208,9 +225,9 @@ class TransformerBlock final : public Layer {
   // From the gradient of a column-parallel layer's output to that of the residual stream before its norm. The reduction
   // over tp runs while the weight gradient is computed.
   template <class At>
-  void backward_column(const StepContext& context, const Tensor& grad_y, const BlockLinear& linear, int normed, const Tensor& x,
-                       int norm_weight, int norm_bias, int mean, int rstd, const Tensor& addend, const Tensor& grad_x,
-                       const LayerBuffers& buffers, const At& at, BackwardPart part) const {
+  void backward_column(const StepContext& context, const Tensor& grad_y, const BlockLinear& linear, int normed,
+                       const Tensor& x, int norm_weight, int norm_bias, int mean, int rstd, const Tensor& addend,
+                       const Tensor& grad_x, const LayerBuffers& buffers, const At& at, BackwardPart part) const {
     Backend& backend = context.backend;
     if (part == BackwardPart::kWeight) {
       PendingGather again = start_gather(context, shape_, at(normed), at(gathered_backward_));
@@ -225,12 +242,13 @@ class TransformerBlock final : public Layer {
     PendingReduce reduce = start_input_gradient_reduce(context, shape_, at(grad_normed_), at(grad_normed_local_));
     if (part == BackwardPart::kBoth) linear.backward_weight(context, buffers, grad_y, again.whole, parameters_);
     reduce.handle.wait();
-    backend.norm_backward(norm_, reduce.reduced, x, value(norm_weight), at(mean), at(rstd), addend, grad_x, gradient(norm_weight),
-                          gradient(norm_bias));
+    backend.norm_backward(norm_, reduce.reduced, x, value(norm_weight), at(mean), at(rstd), addend, grad_x,
+                          gradient(norm_weight), gradient(norm_bias));
   }
 
   template <class At>
-  void backward_mlp(const StepContext& context, const Tensor& grad_output, const LayerBuffers& buffers, const At& at, BackwardPart part) const {
+  void backward_mlp(const StepContext& context, const Tensor& grad_output, const LayerBuffers& buffers, const At& at,
+                    BackwardPart part) const {
     Backend& backend = context.backend;
     const Tensor grad = output_gradient(context, grad_output, mlp_key_, dropped_, grad_whole_, at, part);
     if (part != BackwardPart::kWeight) {
@@ -239,31 +257,34 @@ class TransformerBlock final : public Layer {
     }
     if (part != BackwardPart::kInput) {
       down_linear_.backward_weight(context, buffers, grad, at(activated_again_), parameters_);
-      if (down_bias_ >= 0) backend.bias_gradient(local_gradient(grad_output, dropped_, context, at), gradient(down_bias_));
+      if (down_bias_ >= 0)
+        backend.bias_gradient(local_gradient(grad_output, dropped_, context, at), gradient(down_bias_));
     }
-    backward_column(context, at(grad_up_), up_linear_, normed2_, at(residual_), mlp_norm_, mlp_norm_bias_, mean2_, rstd2_,
-                    grad_output, at(grad_residual_), buffers, at, part);
+    backward_column(context, at(grad_up_), up_linear_, normed2_, at(residual_), mlp_norm_, mlp_norm_bias_, mean2_,
+                    rstd2_, grad_output, at(grad_residual_), buffers, at, part);
   }
 
   template <class At>
-  void backward_attention(const StepContext& context, const Tensor& input, const Tensor& grad_input, const LayerBuffers& buffers,
-                          const At& at, BackwardPart part) const {
+  void backward_attention(const StepContext& context, const Tensor& input, const Tensor& grad_input,
+                          const LayerBuffers& buffers, const At& at, BackwardPart part) const {
     Backend& backend = context.backend;
-    const Tensor grad = output_gradient(context, at(grad_residual_), projection_key_, dropped2_, grad_whole2_, at, part);
+    const Tensor grad =
+        output_gradient(context, at(grad_residual_), projection_key_, dropped2_, grad_whole2_, at, part);
     if (part != BackwardPart::kWeight) {
       projection_linear_.backward_input(context, buffers, grad, at(grad_attention_), parameters_);
       backend.attention_backward(attention_, at(packed_), at(attention_out_), at(log_sum_exp_), at(grad_attention_),
                                  attention_dropout(context), at(grad_packed_), at(attention_workspace_backward_));
       if (context.rope_cosine.defined())
-        backend.rope(at(grad_packed_), attention_, context.microbatch.positions, context.rope_cosine, context.rope_sine, true);
+        backend.rope(at(grad_packed_), attention_, context.microbatch.positions, context.rope_cosine, context.rope_sine,
+                     true);
     }
     if (part != BackwardPart::kInput) {
       projection_linear_.backward_weight(context, buffers, grad, at(attention_out_), parameters_);
       if (projection_bias_ >= 0)
         backend.bias_gradient(local_gradient(at(grad_residual_), dropped2_, context, at), gradient(projection_bias_));
     }
-    backward_column(context, at(grad_packed_), qkv_linear_, normed1_, input, input_norm_, input_norm_bias_, mean1_, rstd1_,
-                    at(grad_residual_), grad_input, buffers, at, part);
+    backward_column(context, at(grad_packed_), qkv_linear_, normed1_, input, input_norm_, input_norm_bias_, mean1_,
+                    rstd1_, at(grad_residual_), grad_input, buffers, at, part);
   }
 
   // The rows of this rank of the gradient behind dropout, which the replicated bias sees.
@@ -289,7 +310,8 @@ class TransformerBlock final : public Layer {
   int normed1_ = -1, mean1_ = -1, rstd1_ = -1, packed_ = -1, attention_out_ = -1, log_sum_exp_ = -1, residual_ = -1;
   int normed2_ = -1, mean2_ = -1, rstd2_ = -1, up_out_ = -1;
   int activated_ = -1, partial_ = -1, partial_local_ = -1, gathered_forward_ = -1, attention_workspace_ = -1;
-  int dropped_ = -1, dropped2_ = -1, grad_whole_ = -1, grad_whole2_ = -1, gathered_backward_ = -1, grad_normed_local_ = -1;
+  int dropped_ = -1, dropped2_ = -1, grad_whole_ = -1, grad_whole2_ = -1, gathered_backward_ = -1,
+      grad_normed_local_ = -1;
   int grad_activated_ = -1, activated_again_ = -1, grad_up_ = -1, grad_normed_ = -1, grad_residual_ = -1;
   int grad_attention_ = -1, grad_packed_ = -1, attention_workspace_backward_ = -1;
 };

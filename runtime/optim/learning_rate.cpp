@@ -11,8 +11,9 @@ namespace railyard {
 
 double learning_rate(const LearningRateSpec& spec, std::int64_t step) {
   const std::int64_t iteration = step + 1;
-  const std::int64_t warmup = spec.warmup > 0 ? spec.warmup
-                                              : static_cast<std::int64_t>(spec.warmup_fraction * static_cast<double>(spec.decay_iterations));
+  const std::int64_t warmup =
+      spec.warmup > 0 ? spec.warmup
+                      : static_cast<std::int64_t>(spec.warmup_fraction * static_cast<double>(spec.decay_iterations));
   if (iteration <= warmup)
     return spec.init + (spec.peak - spec.init) * static_cast<double>(iteration) / static_cast<double>(warmup);
   if (spec.schedule == "constant") return spec.peak;
@@ -29,7 +30,8 @@ double learning_rate(const LearningRateSpec& spec, std::int64_t step) {
   }
   const double done = static_cast<double>(iteration - warmup) / static_cast<double>(spec.decay_iterations - warmup);
   if (spec.schedule == "linear") return spec.peak + (spec.min - spec.peak) * done;
-  if (spec.schedule == "cosine") return spec.min + (spec.peak - spec.min) * 0.5 * (1.0 + std::cos(std::numbers::pi * done));
+  if (spec.schedule == "cosine")
+    return spec.min + (spec.peak - spec.min) * 0.5 * (1.0 + std::cos(std::numbers::pi * done));
   throw UsageError("train.lr.schedule: \"{}\" is not cosine, linear, constant, wsd or inverse_sqrt", spec.schedule);
 }
 

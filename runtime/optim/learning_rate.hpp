@@ -1,5 +1,5 @@
-// Learning-rate schedules, after Megatron-Core's OptimizerParamScheduler (warm-up is linear from `init`; iteration k, counted
-// from 0, uses the value that Megatron gives to k + 1, so that no iteration is spent at a rate of zero).
+// Learning-rate schedules, after Megatron-Core's OptimizerParamScheduler (warm-up is linear from `init`; iteration k,
+// counted from 0, uses the value that Megatron gives to k + 1, so that no iteration is spent at a rate of zero).
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,8 @@ void Optimizer::list_segments() {
 }
 
 void Optimizer::plan(ArenaPlan& plan) {
-  if (dtype_ != DType::kFloat32) master_slot_ = plan.add("master weights", MemoryKind::kOptimizer, DType::kFloat32, Shape{state_elements_});
+  if (dtype_ != DType::kFloat32)
+    master_slot_ = plan.add("master weights", MemoryKind::kOptimizer, DType::kFloat32, Shape{state_elements_});
   exp_avg_slot_ = plan.add("exp_avg", MemoryKind::kOptimizer, DType::kFloat32, Shape{state_elements_});
   exp_avg_sq_slot_ = plan.add("exp_avg_sq", MemoryKind::kOptimizer, DType::kFloat32, Shape{state_elements_});
   scalar_slot_ = plan.add("optimizer scalars", MemoryKind::kOther, DType::kFloat32, Shape{OptimizerScalars::kCount});
@@ -77,14 +78,16 @@ void Optimizer::start_reduction(int index) {
   if (groups_.replicas == 1) return;
   const Bucket& bucket = store_.buckets()[i];
   const Tensor whole = store_.gradients().flat(bucket.begin, bucket.elements);
-  reductions_[i] = sharded_ ? groups_.dp->reduce_scatter(whole, store_.gradients().flat(shards_[i].begin, shards_[i].elements))
-                            : groups_.dp->all_reduce(whole, ReduceOp::kSum);
+  reductions_[i] =
+      sharded_ ? groups_.dp->reduce_scatter(whole, store_.gradients().flat(shards_[i].begin, shards_[i].elements))
+               : groups_.dp->all_reduce(whole, ReduceOp::kSum);
 }
 
 UpdateResult Optimizer::step(double rate, std::int64_t updates_before, double factor) {
   if (const Tensor partial = store_.gradients_to_sum_over_tp(); partial.elements() > 0 && groups_.tp->size() > 1)
     groups_.tp->all_reduce(partial, ReduceOp::kSum).wait();
-  if (const Tensor tied = store_.tied_gradient(); tied.defined()) groups_.embedding->all_reduce(tied, ReduceOp::kSum).wait();
+  if (const Tensor tied = store_.tied_gradient(); tied.defined())
+    groups_.embedding->all_reduce(tied, ReduceOp::kSum).wait();
   for (size_t i = 0; i < shards_.size(); ++i)
     if (store_.buckets()[i].at_end) start_reduction(static_cast<int>(i));
   for (Handle& reduction : reductions_) reduction.wait();
@@ -143,7 +146,8 @@ std::vector<StateRun> Optimizer::state(bool share_only) {
     }
     for (const ParameterRun& run : store_.runs(share.begin, share.elements)) {
       const std::int64_t offset = shard.state + run.flat - shard.begin;
-      runs.push_back({run, master(run.flat, offset, run.count), exp_avg_.flat(offset, run.count), exp_avg_sq_.flat(offset, run.count)});
+      runs.push_back({run, master(run.flat, offset, run.count), exp_avg_.flat(offset, run.count),
+                      exp_avg_sq_.flat(offset, run.count)});
     }
   }
   return runs;

@@ -29,10 +29,11 @@ class Optimizer {
   // Takes the state and the master weights (the store has just been taken) and clears the gradients.
   void take(const Arena& arena, Backend& backend);
 
-  // Starts to sum bucket `index` over data-parallel ranks. Called once a step for each bucket, in the same order on all ranks.
+  // Starts to sum bucket `index` over data-parallel ranks. Called once a step for each bucket, in the same order on all
+  // ranks.
   void start_reduction(int index);
-  // Sums what is left, clips and updates. `factor` is applied to every gradient first. Parameters are then on their way;
-  // wait for them before use.
+  // Sums what is left, clips and updates. `factor` is applied to every gradient first. Parameters are then on their
+  // way; wait for them before use.
   UpdateResult step(double learning_rate, std::int64_t updates_before, double factor);
   // Waits for the parameters of layer `index` (all: -1) that an update left in flight.
   void wait_parameters(int layer);

@@ -9,10 +9,12 @@
 namespace railyard {
 namespace {
 
-constexpr std::int64_t kParameterAlignment = 64;              // elements; keeps every parameter on a 128-byte line
+constexpr std::int64_t kParameterAlignment = 64;                 // elements; keeps every parameter on a 128-byte line
 constexpr std::int64_t kDefaultBucket = std::int64_t{40} << 20;  // elements, as Megatron-Core's default
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 }  // namespace
 
@@ -34,7 +36,10 @@ void ParameterStore::lay_out(int replicas, std::int64_t bucket_elements) {
     for (size_t i = 0; i < specs.size(); ++i) {
       Item item{static_cast<int>(layer), static_cast<int>(i), specs[i]};
       const bool word = specs[i].name == "embedding.word_embeddings";
-      auto& list = specs[i].sum_over_tp ? sums : specs[i].columns == 1 ? vectors : word && model_.tied_across_stages() ? tied : matrices;
+      auto& list = specs[i].sum_over_tp                  ? sums
+                   : specs[i].columns == 1               ? vectors
+                   : word && model_.tied_across_stages() ? tied
+                                                         : matrices;
       list.push_back(std::move(item));
     }
   }
@@ -50,7 +55,8 @@ void ParameterStore::lay_out(int replicas, std::int64_t bucket_elements) {
     elements_ = begin + round_up(elements_ - begin, unit);
     Bucket bucket{.begin = begin, .elements = elements_ - begin, .at_end = at_end};
     for (const Entry& entry : entries_)
-      if (entry.flat >= begin && (bucket.layers.empty() || bucket.layers.back() != entry.layer)) bucket.layers.push_back(entry.layer);
+      if (entry.flat >= begin && (bucket.layers.empty() || bucket.layers.back() != entry.layer))
+        bucket.layers.push_back(entry.layer);
     buckets_.push_back(std::move(bucket));
   };
   for (size_t i = 0; i < matrices.size(); ++i) {

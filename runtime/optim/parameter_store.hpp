@@ -1,5 +1,5 @@
-// All parameters of a rank in flat arrays: values in compute dtype, gradients in fp32. The arrays are cut into buckets, the
-// unit of gradient reduction and of parameter gathering over data-parallel ranks (Rajbhandari et al. 2020, ZeRO-1).
+// All parameters of a rank in flat arrays: values in compute dtype, gradients in fp32. The arrays are cut into buckets,
+// the unit of gradient reduction and of parameter gathering over data-parallel ranks (Rajbhandari et al. 2020, ZeRO-1).
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ namespace railyard {
 // A run of a parameter in the flat arrays. A dp rank's share of a bucket is a union of such runs.
 struct ParameterRun {
   const Parameter* parameter = nullptr;
-  std::int64_t begin = 0;   // within the parameter, in elements
-  std::int64_t flat = 0;    // within the flat arrays
+  std::int64_t begin = 0;  // within the parameter, in elements
+  std::int64_t flat = 0;   // within the flat arrays
   std::int64_t count = 0;
 };
 
@@ -31,8 +31,9 @@ class ParameterStore {
   ParameterStore& operator=(const ParameterStore&) = delete;
 
   void plan(ArenaPlan& plan);
-  // Takes the arrays, binds every layer's parameters and fills the initial values (a function of seed and logical name).
-  // They are left in full precision in the gradient array too, where the optimizer takes its master weights from.
+  // Takes the arrays, binds every layer's parameters and fills the initial values (a function of seed and logical
+  // name). They are left in full precision in the gradient array too, where the optimizer takes its master weights
+  // from.
   void take(const Arena& arena, Backend& backend, std::uint64_t seed);
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
@@ -57,7 +58,7 @@ class ParameterStore {
 
   RankModel& model_;
   std::vector<Layer*> layers_;
-  std::vector<Entry> entries_;          // by flat position
+  std::vector<Entry> entries_;              // by flat position
   std::vector<std::vector<int>> of_layer_;  // [layer][parameter] -> entry
   std::vector<Bucket> buckets_;
   std::int64_t elements_ = 0, sum_begin_ = 0, sum_count_ = 0;

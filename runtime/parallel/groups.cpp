@@ -18,7 +18,8 @@ ParallelGroups ParallelGroups::planned(const Layout& layout, const Coordinate& a
 
 ParallelGroups ParallelGroups::make(const Layout& layout, Communicator& communicator) {
   const int rank = communicator.rank();
-  RAILYARD_CHECK(layout.ranks() == communicator.size(), "layout of {} ranks in a world of {}", layout.ranks(), communicator.size());
+  RAILYARD_CHECK(layout.ranks() == communicator.size(), "layout of {} ranks in a world of {}", layout.ranks(),
+                 communicator.size());
   ParallelGroups groups = planned(layout, layout.coordinate(rank));
   groups.communicator = &communicator;
   const Coordinate& at = groups.at;

@@ -15,9 +15,9 @@ struct ParallelGroups {
   Communicator* communicator = nullptr;  // not owned; outlives this
   std::unique_ptr<Group> world;
   std::unique_ptr<Group> tp;
-  std::unique_ptr<Group> dp;             // replicas of the dense parameters: dp and cp
+  std::unique_ptr<Group> dp;                                   // replicas of the dense parameters: dp and cp
   std::unique_ptr<Group> pipeline_forward, pipeline_backward;  // the stages; activations and gradients travel apart
-  std::unique_ptr<Group> embedding;      // first and last stage, for tied embeddings; null elsewhere or when pp is 1
+  std::unique_ptr<Group> embedding;  // first and last stage, for tied embeddings; null elsewhere or when pp is 1
 
   // This rank among the replicas of the dense parameters.
   int replicas = 1, replica = 0;

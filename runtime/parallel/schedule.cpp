@@ -48,7 +48,8 @@ std::vector<Event> needs_of(const Schedule& schedule, int piece, const ScheduleR
 
 // A whole backward also provides the gradient of its input.
 Event provided_by(int piece, const ScheduleRow& row) {
-  const auto operation = row.operation == PipelineOperation::kBackward ? PipelineOperation::kBackwardInput : row.operation;
+  const auto operation =
+      row.operation == PipelineOperation::kBackward ? PipelineOperation::kBackwardInput : row.operation;
   return {operation, piece, row.microbatch};
 }
 
@@ -114,7 +115,8 @@ Schedule schedule_1f1b(int stages, int microbatches) {
 Schedule schedule_interleaved(int stages, int chunks, int microbatches) {
   if (chunks == 1) return schedule_1f1b(stages, microbatches);
   if (microbatches % stages != 0)
-    throw UsageError("parallel.vpp: {} microbatches are not a multiple of pp {}; interleaving needs that", microbatches, stages);
+    throw UsageError("parallel.vpp: {} microbatches are not a multiple of pp {}; interleaving needs that", microbatches,
+                     stages);
   Schedule schedule = empty_schedule("interleaved 1f1b", stages, chunks, microbatches);
   const int total = microbatches * chunks;
   // The k-th forward of every stage: groups of `stages` microbatches go through all chunks in turn.
@@ -149,11 +151,13 @@ Schedule schedule_forward_only(int stages, int chunks, int microbatches) {
 
 std::string check_schedule(const Schedule& schedule, bool forward_only) {
   if (schedule.rows.size() != static_cast<size_t>(schedule.stages)) return "one list of rows per stage is needed";
-  if (schedule.pieces.size() != static_cast<size_t>(schedule.stages * schedule.chunks)) return "pieces do not cover the stages' chunks";
+  if (schedule.pieces.size() != static_cast<size_t>(schedule.stages * schedule.chunks))
+    return "pieces do not cover the stages' chunks";
   for (int stage = 0; stage < schedule.stages; ++stage) {
     std::map<std::tuple<PipelineOperation, int, int>, int> count;
     for (const ScheduleRow& row : schedule.rows[static_cast<size_t>(stage)]) {
-      if (row.chunk < 0 || row.chunk >= schedule.chunks || row.microbatch < 0 || row.microbatch >= schedule.microbatches)
+      if (row.chunk < 0 || row.chunk >= schedule.chunks || row.microbatch < 0 ||
+          row.microbatch >= schedule.microbatches)
         return fmt::format("stage {}: a row is out of range", stage);
       ++count[{row.operation, row.microbatch, row.chunk}];
     }
@@ -162,37 +166,42 @@ std::string check_schedule(const Schedule& schedule, bool forward_only) {
         const auto times = [&](PipelineOperation operation) { return count[{operation, microbatch, chunk}]; };
         const int forward = times(PipelineOperation::kForward), whole = times(PipelineOperation::kBackward);
         const int input = times(PipelineOperation::kBackwardInput), weight = times(PipelineOperation::kBackwardWeight);
-        const bool once = forward_only ? whole + input + weight == 0
-                                       : (whole == 1 && input + weight == 0) || (whole == 0 && input == 1 && weight == 1);
+        const bool once = forward_only
+                              ? whole + input + weight == 0
+                              : (whole == 1 && input + weight == 0) || (whole == 0 && input == 1 && weight == 1);
         if (forward != 1 || !once)
-          return fmt::format("stage {}: microbatch {} of chunk {} does not run forward and backward once", stage, microbatch, chunk);
+          return fmt::format("stage {}: microbatch {} of chunk {} does not run forward and backward once", stage,
+                             microbatch, chunk);
       }
     }
   }
-  if (!execute(schedule, [](int, int, const ScheduleRow&, const std::vector<Event>&) {})) return "the stages wait for each other for ever";
+  if (!execute(schedule, [](int, int, const ScheduleRow&, const std::vector<Event>&) {}))
+    return "the stages wait for each other for ever";
   return "";
 }
 
-Timeline simulate_schedule(const Schedule& schedule, const std::vector<double>& forward, const std::vector<double>& backward,
-                           double transfer) {
+Timeline simulate_schedule(const Schedule& schedule, const std::vector<double>& forward,
+                           const std::vector<double>& backward, double transfer) {
   RAILYARD_CHECK(forward.size() == schedule.pieces.size() && backward.size() == schedule.pieces.size());
   Timeline timeline;
   std::map<Event, double> ready;
   std::vector<double> free(schedule.rows.size(), 0.0);
   double busy = 0.0;
-  const bool sound = execute(schedule, [&](int stage, int piece, const ScheduleRow& row, const std::vector<Event>& needs) {
-    double begin = free[static_cast<size_t>(stage)];
-    for (const Event& need : needs) begin = std::max(begin, ready.at(need) + (need.piece == piece ? 0.0 : transfer));
-    const auto index = static_cast<size_t>(piece);
-    const double duration = row.operation == PipelineOperation::kForward    ? forward[index]
-                            : row.operation == PipelineOperation::kBackward ? backward[index]
-                                                                            : backward[index] / 2;
-    const double end = begin + duration;
-    ready[provided_by(piece, row)] = free[static_cast<size_t>(stage)] = end;
-    busy += duration;
-    timeline.length = std::max(timeline.length, end);
-    timeline.rows.push_back({stage, row, begin, end});
-  });
+  const bool sound =
+      execute(schedule, [&](int stage, int piece, const ScheduleRow& row, const std::vector<Event>& needs) {
+        double begin = free[static_cast<size_t>(stage)];
+        for (const Event& need : needs)
+          begin = std::max(begin, ready.at(need) + (need.piece == piece ? 0.0 : transfer));
+        const auto index = static_cast<size_t>(piece);
+        const double duration = row.operation == PipelineOperation::kForward    ? forward[index]
+                                : row.operation == PipelineOperation::kBackward ? backward[index]
+                                                                                : backward[index] / 2;
+        const double end = begin + duration;
+        ready[provided_by(piece, row)] = free[static_cast<size_t>(stage)] = end;
+        busy += duration;
+        timeline.length = std::max(timeline.length, end);
+        timeline.rows.push_back({stage, row, begin, end});
+      });
   RAILYARD_CHECK(sound, "{}", check_schedule(schedule));
   timeline.bubble = timeline.length > 0.0 ? 1.0 - busy / (timeline.length * schedule.stages) : 0.0;
   return timeline;

@@ -1,5 +1,5 @@
-// A pipeline schedule is data: for each stage the rows (operation, microbatch, chunk) in the order in which it runs them.
-// The trainer executes it, the planner times it, the report draws it.
+// A pipeline schedule is data: for each stage the rows (operation, microbatch, chunk) in the order in which it runs
+// them. The trainer executes it, the planner times it, the report draws it.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ struct Schedule {
 
 // 1F1B (PipeDream-Flush, Narayanan et al. 2021): stage s starts with stages - s - 1 forwards, then alternates.
 Schedule schedule_1f1b(int stages, int microbatches);
-// Interleaved 1F1B (Narayanan et al. SC 2021): `chunks` pieces a stage; microbatches must be a multiple of stages (UsageError).
+// Interleaved 1F1B (Narayanan et al. SC 2021): `chunks` pieces a stage; microbatches must be a multiple of stages
+// (UsageError).
 Schedule schedule_interleaved(int stages, int chunks, int microbatches);
 // Forward passes alone, for evaluation.
 Schedule schedule_forward_only(int stages, int chunks, int microbatches);
@@ -59,7 +60,7 @@ struct Timeline {
   double length = 0.0;
   double bubble = 0.0;  // share of stages x length in which a stage waits
 };
-Timeline simulate_schedule(const Schedule& schedule, const std::vector<double>& forward, const std::vector<double>& backward,
-                           double transfer);
+Timeline simulate_schedule(const Schedule& schedule, const std::vector<double>& forward,
+                           const std::vector<double>& backward, double transfer);
 
 }  // namespace railyard

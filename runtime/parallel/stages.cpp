@@ -11,8 +11,9 @@ std::vector<LayerRange> split_layers(std::int64_t layers, int pieces, std::int64
   const std::int64_t free_layers = layers - (pieces > 1 ? first + last : 0);
   const int free_pieces = pieces - fixed;
   if (free_layers < free_pieces || (free_pieces == 0 && free_layers != 0))
-    throw UsageError("parallel: {} layers cannot be split over {} pipeline stages (pp x vpp{}); every stage needs a layer", layers,
-                     pieces, fixed > 0 ? ", with first_stage_layers and last_stage_layers" : "");
+    throw UsageError(
+        "parallel: {} layers cannot be split over {} pipeline stages (pp x vpp{}); every stage needs a layer", layers,
+        pieces, fixed > 0 ? ", with first_stage_layers and last_stage_layers" : "");
   if (pieces > 1) {
     sizes.front() = first;
     sizes.back() = last;

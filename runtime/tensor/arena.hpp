@@ -1,5 +1,5 @@
-// One allocation for a run, planned before it is made. Components first state what they will hold (plan), then take their
-// tensors out of it; the planner stops after the first half, so what it predicts is what the runtime allocates.
+// One allocation for a run, planned before it is made. Components first state what they will hold (plan), then take
+// their tensors out of it; the planner stops after the first half, so what it predicts is what the runtime allocates.
 #pragma once
 
 #include <array>
@@ -44,7 +44,9 @@ class ArenaPlan {
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
 
   static constexpr std::size_t kAlignment = 256;
-  [[nodiscard]] static std::size_t round(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  [[nodiscard]] static std::size_t round(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
 
  private:
   std::size_t bytes_ = 0;
@@ -57,7 +59,9 @@ class Arena {
   Arena() = default;
   // Throws RunError naming the sizes when the device has not enough memory.
   Arena(Backend& backend, const ArenaPlan& plan) : buffer_(backend.allocate(plan.bytes())) {}
-  [[nodiscard]] Tensor tensor(const ArenaSlot& slot) const { return {buffer_.data() + slot.offset, slot.dtype, slot.shape}; }
+  [[nodiscard]] Tensor tensor(const ArenaSlot& slot) const {
+    return {buffer_.data() + slot.offset, slot.dtype, slot.shape};
+  }
 
  private:
   Buffer buffer_;

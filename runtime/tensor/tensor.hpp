@@ -23,7 +23,9 @@ class Shape {
     for (const std::int64_t extent : extents) extents_[static_cast<size_t>(rank_++)] = extent;
   }
   [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] std::int64_t operator[](int axis) const { return extents_[static_cast<size_t>(axis < 0 ? axis + rank_ : axis)]; }
+  [[nodiscard]] std::int64_t operator[](int axis) const {
+    return extents_[static_cast<size_t>(axis < 0 ? axis + rank_ : axis)];
+  }
   [[nodiscard]] std::int64_t elements() const {
     std::int64_t product = 1;
     for (int axis = 0; axis < rank_; ++axis) product *= extents_[static_cast<size_t>(axis)];
@@ -68,7 +70,8 @@ struct Tensor {
   // Elements [begin, begin + count) as a vector.
   [[nodiscard]] Tensor flat(std::int64_t begin, std::int64_t count) const {
     RAILYARD_CHECK(begin >= 0 && count >= 0 && begin + count <= elements());
-    return {static_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * dtype_size(dtype), dtype, Shape{count}, scale};
+    return {static_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * dtype_size(dtype), dtype, Shape{count},
+            scale};
   }
   // Rows [begin, begin + count) of the matrix [rows(), columns()].
   [[nodiscard]] Tensor row_range(std::int64_t begin, std::int64_t count) const {

@@ -26,8 +26,8 @@ void BatchFeeder::take(const Arena& arena, Backend& backend) {
   samples_ = arena.tensor(samples_slot_);
   const std::int64_t n = shape_.tokens();
   for (int m = 0; m < microbatches_; ++m)
-    microbatch_views_.push_back({ids_.flat(m * n, n), labels_.flat(m * n, n), weights_.flat(m * n, n), positions_.flat(m * n, n),
-                                 samples_.flat(m * n, n)});
+    microbatch_views_.push_back({ids_.flat(m * n, n), labels_.flat(m * n, n), weights_.flat(m * n, n),
+                                 positions_.flat(m * n, n), samples_.flat(m * n, n)});
 }
 
 std::int64_t BatchFeeder::sample_of(std::int64_t first, int microbatch, std::int64_t j) const {

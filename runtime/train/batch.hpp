@@ -1,6 +1,6 @@
-// Puts the samples of a step on the device. Which sample belongs to which microbatch of which data-parallel rank follows
-// Megatron-Core: consecutive blocks of micro_batch x dp samples are one microbatch each, cut in dp pieces; so a global
-// batch is the same set of samples in any layout.
+// Puts the samples of a step on the device. Which sample belongs to which microbatch of which data-parallel rank
+// follows Megatron-Core: consecutive blocks of micro_batch x dp samples are one microbatch each, cut in dp pieces; so a
+// global batch is the same set of samples in any layout.
 #pragma once
 
 #include <future>
@@ -20,8 +20,8 @@ class BatchFeeder {
   void plan(ArenaPlan& plan);
   void take(const Arena& arena, Backend& backend);
 
-  // Uploads the global batch whose first sample is `first`. The batch after it is read ahead in the background when it is
-  // in range. The result stays valid until the next call.
+  // Uploads the global batch whose first sample is `first`. The batch after it is read ahead in the background when it
+  // is in range. The result stays valid until the next call.
   const std::vector<Microbatch>& load(const data::Dataset& dataset, std::int64_t first);
   // Uploads one sample of tokens given by the caller [seq_length], for generation; labels and weights are zero.
   const Microbatch& load_tokens(std::span<const std::int32_t> tokens);

@@ -8,7 +8,9 @@
 namespace railyard {
 namespace {
 
-bool is_saved(const BufferSpec& buffer) { return buffer.lifetime == Lifetime::kSaved || buffer.lifetime == Lifetime::kSavedForWeight; }
+bool is_saved(const BufferSpec& buffer) {
+  return buffer.lifetime == Lifetime::kSaved || buffer.lifetime == Lifetime::kSavedForWeight;
+}
 
 // Bytes of a layer's shared buffers of one pass, laid out one after the other.
 std::size_t shared_bytes(const LayerInventory& inventory, Lifetime lifetime) {
@@ -27,12 +29,14 @@ std::vector<double> rope_frequencies(const ModelSpec& model) {
     if (model.rope_scaling && model.rope_scaling->type == "linear") frequency /= model.rope_scaling->factor;
     if (model.rope_scaling && model.rope_scaling->type == "llama3") {
       const RopeScaling& scaling = *model.rope_scaling;
-      const double wavelength = 2.0 * std::numbers::pi / frequency, old = static_cast<double>(scaling.original_max_positions);
+      const double wavelength = 2.0 * std::numbers::pi / frequency,
+                   old = static_cast<double>(scaling.original_max_positions);
       const double low = old / scaling.low_freq_factor, high = old / scaling.high_freq_factor;
       if (wavelength > low) {
         frequency /= scaling.factor;
       } else if (wavelength > high) {
-        const double smooth = (old / wavelength - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+        const double smooth =
+            (old / wavelength - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
         frequency = (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
       }
     }
@@ -71,10 +75,14 @@ void Executor::plan(ArenaPlan& plan) {
       if (has_input(chunk)) slot.input = plan.add(label + "input", MemoryKind::kActivations, shape.dtype, residual);
       for (const auto& layer : model_.chunks[static_cast<size_t>(chunk)]) {
         const bool head = layer->name() == "output";
-        slot.outputs.push_back(head ? ArenaSlot{} : plan.add(label + layer->name() + ".output", MemoryKind::kActivations, shape.dtype, residual));
+        slot.outputs.push_back(
+            head ? ArenaSlot{}
+                 : plan.add(label + layer->name() + ".output", MemoryKind::kActivations, shape.dtype, residual));
         auto& saved = slot.saved.emplace_back();
         for (const BufferSpec& buffer : layer->inventory().buffers)
-          saved.push_back(is_saved(buffer) || (buffer.lifetime == Lifetime::kLayer && s == 0) ? plan.add(label + buffer.name, MemoryKind::kActivations, buffer.dtype, buffer.shape) : ArenaSlot{});
+          saved.push_back(is_saved(buffer) || (buffer.lifetime == Lifetime::kLayer && s == 0)
+                              ? plan.add(label + buffer.name, MemoryKind::kActivations, buffer.dtype, buffer.shape)
+                              : ArenaSlot{});
       }
     }
   }
@@ -86,10 +94,12 @@ void Executor::plan(ArenaPlan& plan) {
   const bool alone = schedule_.pieces.size() == 1;
   for (int i = 0; i < 4; ++i)
     if (i < 2 || !alone)
-      grad_slots_[i] = plan.add(i < 2 ? "residual gradient" : "residual gradient in transit", MemoryKind::kActivations, shape.dtype, residual);
+      grad_slots_[i] = plan.add(i < 2 ? "residual gradient" : "residual gradient in transit", MemoryKind::kActivations,
+                                shape.dtype, residual);
   if (shape.spec.position == "rope")
     for (ArenaSlot& slot : rope_slots_)
-      slot = plan.add("rotary table", MemoryKind::kOther, DType::kFloat32, Shape{shape.spec.max_positions, shape.spec.rope_dims() / 2});
+      slot = plan.add("rotary table", MemoryKind::kOther, DType::kFloat32,
+                      Shape{shape.spec.max_positions, shape.spec.rope_dims() / 2});
 }
 
 void Executor::take(const Arena& arena, Backend& backend) {
@@ -214,7 +224,8 @@ void Executor::backward(const Pass& pass, const ScheduleRow& row, BackwardPart p
     }
     if (pass.events.before_layer) pass.events.before_layer(first_layer(row.chunk) + static_cast<int>(i));
     layers[i]->backward(step, input, grad, grad_input, slot.buffers[i], part);
-    if (last_microbatch && pass.events.gradients_complete) pass.events.gradients_complete(first_layer(row.chunk) + static_cast<int>(i));
+    if (last_microbatch && pass.events.gradients_complete)
+      pass.events.gradients_complete(first_layer(row.chunk) + static_cast<int>(i));
     grad = grad_input;
   }
   if (has_input(row.chunk)) {
@@ -226,8 +237,12 @@ void Executor::backward(const Pass& pass, const ScheduleRow& row, BackwardPart p
 void Executor::run(const Pass& pass, const Schedule& schedule) {
   for (const ScheduleRow& row : schedule.rows[static_cast<size_t>(groups_.at.pp)]) {
     switch (row.operation) {
-      case PipelineOperation::kForward: forward(pass, row); break;
-      case PipelineOperation::kBackward: backward(pass, row, BackwardPart::kBoth); break;
+      case PipelineOperation::kForward:
+        forward(pass, row);
+        break;
+      case PipelineOperation::kBackward:
+        backward(pass, row, BackwardPart::kBoth);
+        break;
       case PipelineOperation::kBackwardInput:
       case PipelineOperation::kBackwardWeight:
         throw UsageError("parallel.schedule: {} separates input and weight gradients: not built yet", schedule.name);
@@ -245,7 +260,8 @@ void Executor::train_step(const std::vector<Microbatch>& microbatches, const Ten
 }
 
 void Executor::evaluate(const std::vector<Microbatch>& microbatches, const Tensor& loss, const ExecutorEvents& events) {
-  const Schedule forward_only = schedule_forward_only(schedule_.stages, schedule_.chunks, static_cast<int>(microbatches.size()));
+  const Schedule forward_only =
+      schedule_forward_only(schedule_.stages, schedule_.chunks, static_cast<int>(microbatches.size()));
   run({microbatches, loss, 0.0F, false, events}, forward_only);
 }
 

@@ -13,8 +13,8 @@ namespace railyard {
 
 // Called while a step runs; positions count this rank's layers over all chunks.
 struct ExecutorEvents {
-  std::function<void(int layer)> before_layer;         // its parameters are about to be used
-  std::function<void(int layer)> gradients_complete;   // its last backward of the step is over
+  std::function<void(int layer)> before_layer;        // its parameters are about to be used
+  std::function<void(int layer)> gradients_complete;  // its last backward of the step is over
 };
 
 class Executor {
@@ -25,13 +25,15 @@ class Executor {
   void plan(ArenaPlan& plan);
   void take(const Arena& arena, Backend& backend);
 
-  // Runs this rank's rows. `microbatches` holds one entry per microbatch of the schedule. Losses are added to `loss` [1]
-  // fp64 on the last stage. `gradient_factor` multiplies the gradient of the loss sum.
-  void train_step(const std::vector<Microbatch>& microbatches, const Tensor& loss, float gradient_factor, const ExecutorEvents& events);
+  // Runs this rank's rows. `microbatches` holds one entry per microbatch of the schedule. Losses are added to `loss`
+  // [1] fp64 on the last stage. `gradient_factor` multiplies the gradient of the loss sum.
+  void train_step(const std::vector<Microbatch>& microbatches, const Tensor& loss, float gradient_factor,
+                  const ExecutorEvents& events);
   // Forward alone over microbatches.size() microbatches.
   void evaluate(const std::vector<Microbatch>& microbatches, const Tensor& loss, const ExecutorEvents& events);
 
-  // Logits of the token after row `token` of one microbatch, into `logits` [vocab]; for a rank that holds the whole model.
+  // Logits of the token after row `token` of one microbatch, into `logits` [vocab]; for a rank that holds the whole
+  // model.
   void logits(const Microbatch& microbatch, std::int64_t token, std::span<float> logits);
 
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }

@@ -33,12 +33,13 @@ void RankState::take(Backend& backend, std::uint64_t seed) {
   const std::size_t limit = backend.memory_limit(), used = backend.memory_in_use();
   if (limit > 0 && plan_.bytes() + used > limit)
     throw UsageError(
-        "out of memory before step 0: {} needs {:.2f} GiB (weights {:.2f}, gradients {:.2f}, optimizer {:.2f}, activations {:.2f}, "
+        "out of memory before step 0: {} needs {:.2f} GiB (weights {:.2f}, gradients {:.2f}, optimizer {:.2f}, "
+        "activations {:.2f}, "
         "other {:.2f}) and has {:.2f} GiB; use a smaller train.micro_batch, more parallel.tp or parallel.pp, or "
         "train.optimizer.distributed",
-        backend.description(), gib(plan_.bytes()), gib(plan_.bytes(MemoryKind::kWeights)), gib(plan_.bytes(MemoryKind::kGradients)),
-        gib(plan_.bytes(MemoryKind::kOptimizer)), gib(plan_.bytes(MemoryKind::kActivations)), gib(plan_.bytes(MemoryKind::kOther)),
-        gib(limit - used));
+        backend.description(), gib(plan_.bytes()), gib(plan_.bytes(MemoryKind::kWeights)),
+        gib(plan_.bytes(MemoryKind::kGradients)), gib(plan_.bytes(MemoryKind::kOptimizer)),
+        gib(plan_.bytes(MemoryKind::kActivations)), gib(plan_.bytes(MemoryKind::kOther)), gib(limit - used));
   arena_ = Arena(backend, plan_);
   store.take(arena_, backend, seed);
   optimizer.take(arena_, backend);

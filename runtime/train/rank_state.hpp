@@ -13,7 +13,8 @@ class RankState {
   RankState(const JobSpec& job, const ParallelGroups& groups, const Backend* attention);
 
   [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
-  // Allocates the arena and fills initial weights. UsageError when the device is too small: says by how much and for what.
+  // Allocates the arena and fills initial weights. UsageError when the device is too small: says by how much and for
+  // what.
   void take(Backend& backend, std::uint64_t seed);
 
   RankModel model;

@@ -17,14 +17,17 @@ namespace {
 std::int32_t draw(const std::vector<float>& logits, const SampleOptions& options, float uniform) {
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  if (options.temperature <= 0.0) return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  if (options.temperature <= 0.0)
+    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
     return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
   });
-  if (options.top_k > 0 && options.top_k < static_cast<std::int64_t>(order.size())) order.resize(static_cast<size_t>(options.top_k));
+  if (options.top_k > 0 && options.top_k < static_cast<std::int64_t>(order.size()))
+    order.resize(static_cast<size_t>(options.top_k));
   const double largest = logits[static_cast<size_t>(order.front())];
   std::vector<double> weights;
-  for (const std::int32_t id : order) weights.push_back(std::exp((logits[static_cast<size_t>(id)] - largest) / options.temperature));
+  for (const std::int32_t id : order)
+    weights.push_back(std::exp((logits[static_cast<size_t>(id)] - largest) / options.temperature));
   double left = uniform * std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i < order.size(); ++i)
     if ((left -= weights[i]) <= 0.0) return order[i];
@@ -33,11 +36,13 @@ std::int32_t draw(const std::vector<float>& logits, const SampleOptions& options
 
 }  // namespace
 
-void sample_tokens(JobSpec job, const std::filesystem::path& checkpoint, Backend& backend, std::span<const std::int32_t> prompt,
-                   const SampleOptions& options, const std::function<void(std::int32_t)>& emit) {
+void sample_tokens(JobSpec job, const std::filesystem::path& checkpoint, Backend& backend,
+                   std::span<const std::int32_t> prompt, const SampleOptions& options,
+                   const std::function<void(std::int32_t)>& emit) {
   if (prompt.empty()) throw UsageError("the prompt holds no token; give --prompt TEXT");
   for (const std::int32_t id : prompt)
-    if (id < 0 || id >= job.model.vocab) throw UsageError("the prompt holds token {}, the model's vocabulary has {}", id, job.model.vocab);
+    if (id < 0 || id >= job.model.vocab)
+      throw UsageError("the prompt holds token {}, the model's vocabulary has {}", id, job.model.vocab);
   job.parallel = {};
   job.parallel.dp = 1;
   job.parallel.order = "tp-cp-ep-dp-pp";
@@ -62,7 +67,8 @@ void sample_tokens(JobSpec job, const std::filesystem::path& checkpoint, Backend
     std::copy(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), window.begin());
     state.executor.logits(state.feeder.load_tokens(window), static_cast<std::int64_t>(used) - 1, logits);
     const auto step = static_cast<std::uint32_t>(i);
-    text.push_back(draw(logits, options, uniform_open(philox4x32(step, 0, 0, 0, stream_key(options.seed, "sample")).x[0])));
+    text.push_back(
+        draw(logits, options, uniform_open(philox4x32(step, 0, 0, 0, stream_key(options.seed, "sample")).x[0])));
     emit(text.back());
   }
 }

@@ -19,9 +19,10 @@ struct SampleOptions {
   std::uint64_t seed = 1;
 };
 
-// Calls `emit` with each new token. The context is the last seq_length tokens. `checkpoint` is a step's folder; `job` is
-// resolved (vocabulary known). UsageError for an empty prompt or a token outside the vocabulary.
-void sample_tokens(JobSpec job, const std::filesystem::path& checkpoint, Backend& backend, std::span<const std::int32_t> prompt,
-                   const SampleOptions& options, const std::function<void(std::int32_t)>& emit);
+// Calls `emit` with each new token. The context is the last seq_length tokens. `checkpoint` is a step's folder; `job`
+// is resolved (vocabulary known). UsageError for an empty prompt or a token outside the vocabulary.
+void sample_tokens(JobSpec job, const std::filesystem::path& checkpoint, Backend& backend,
+                   std::span<const std::int32_t> prompt, const SampleOptions& options,
+                   const std::function<void(std::int32_t)>& emit);
 
 }  // namespace railyard

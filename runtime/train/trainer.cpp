@@ -56,15 +56,16 @@ class TrainLoop {
     if (communicator_.rank() != 0) splits_ = data::open_splits(job_, options);
     if (job_.model.vocab == 0) job_.model.vocab = splits_.vocab_size;
     if (splits_.vocab_size > job_.model.vocab)
-      throw UsageError("model.vocab: {} is smaller than the tokenizer's {} tokens", job_.model.vocab, splits_.vocab_size);
+      throw UsageError("model.vocab: {} is smaller than the tokenizer's {} tokens", job_.model.vocab,
+                       splits_.vocab_size);
   }
 
   void say_settings() {
     if (communicator_.rank() != 0 || !environment_.say) return;
     const Layout& layout = groups_.layout;
-    environment_.say(fmt::format("{} | tp {} cp {} dp {} pp {}{} on {} rank{} | {} | {:.2f} GiB planned", job_.name, layout.tp, layout.cp,
-                                 layout.dp, layout.pp, layout.sequence_parallel ? " sp" : "", layout.ranks(),
-                                 layout.ranks() == 1 ? "" : "s", backend_.description(),
+    environment_.say(fmt::format("{} | tp {} cp {} dp {} pp {}{} on {} rank{} | {} | {:.2f} GiB planned", job_.name,
+                                 layout.tp, layout.cp, layout.dp, layout.pp, layout.sequence_parallel ? " sp" : "",
+                                 layout.ranks(), layout.ranks() == 1 ? "" : "s", backend_.description(),
                                  static_cast<double>(state_->plan().bytes()) / (1 << 30)));
   }
 
@@ -84,8 +85,10 @@ class TrainLoop {
       CheckpointReader reader(step_folder(checkpoint_dir(), *step));
       const CheckpointInfo& info = reader.manifest().info;
       if (info.data_order != splits_.digest)
-        throw UsageError("{}: was trained on other data or in another order (digest {}, now {}); restore the data settings or use a new run directory",
-                         reader.folder().string(), info.data_order, splits_.digest);
+        throw UsageError(
+            "{}: was trained on other data or in another order (digest {}, now {}); restore the data settings or use a "
+            "new run directory",
+            reader.folder().string(), info.data_order, splits_.digest);
       load_training_state(reader, state_->optimizer, backend_, true);
       step_ = saved_ = info.step;
       consumed_samples_ = info.consumed_samples;
@@ -199,13 +202,16 @@ class TrainLoop {
     for (; next_bucket_ >= 0; --next_bucket_) {
       const Bucket& bucket = buckets[static_cast<size_t>(next_bucket_)];
       if (bucket.at_end) continue;
-      if (!std::all_of(bucket.layers.begin(), bucket.layers.end(), [&](int l) { return done_[static_cast<size_t>(l)]; })) return;
+      if (!std::all_of(bucket.layers.begin(), bucket.layers.end(),
+                       [&](int l) { return done_[static_cast<size_t>(l)]; }))
+        return;
       state_->optimizer.start_reduction(next_bucket_);
     }
   }
   void reduce_rest() {
     for (; next_bucket_ >= 0; --next_bucket_)
-      if (!state_->store.buckets()[static_cast<size_t>(next_bucket_)].at_end) state_->optimizer.start_reduction(next_bucket_);
+      if (!state_->store.buckets()[static_cast<size_t>(next_bucket_)].at_end)
+        state_->optimizer.start_reduction(next_bucket_);
   }
 
   [[nodiscard]] std::int64_t updates_done() const { return step_ - skipped_; }
@@ -253,13 +259,15 @@ class TrainLoop {
       for (size_t m = 0; m < host_losses_.size(); ++m)
         if (!std::isfinite(host_losses_[m])) {
           const auto samples = state_->feeder.samples(static_cast<int>(m));
-          mine += fmt::format("{}rank {} in samples {}-{}", mine.empty() ? "" : ", ", communicator_.rank(), samples.front(), samples.back());
+          mine += fmt::format("{}rank {} in samples {}-{}", mine.empty() ? "" : ", ", communicator_.rank(),
+                              samples.front(), samples.back());
         }
     }
     std::string where;
     for (const std::string& text : communicator_.gather(mine, 0))
       if (!text.empty()) where += (where.empty() ? "" : ", ") + text;
-    if (where.empty()) where = fmt::format("in samples {}-{}", consumed_samples_, consumed_samples_ + state_->feeder.global_batch() - 1);
+    if (where.empty())
+      where = fmt::format("in samples {}-{}", consumed_samples_, consumed_samples_ + state_->feeder.global_batch() - 1);
     where = communicator_.broadcast(where, 0);
     ++not_finite_;
     ++skipped_;
@@ -267,9 +275,11 @@ class TrainLoop {
       say(fmt::format("step {}: {} is not finite ({}); update skipped", step_ + 1, what, where));
       return;
     }
-    throw RunError("step {}: {} is not finite: {}; the update was not applied and nothing was saved. Lower train.lr.peak, check these "
-                   "samples, or set train.on_nan = \"skip\"",
-                   step_ + 1, what, where);
+    throw RunError(
+        "step {}: {} is not finite: {}; the update was not applied and nothing was saved. Lower train.lr.peak, check "
+        "these "
+        "samples, or set train.on_nan = \"skip\"",
+        step_ + 1, what, where);
   }
 
   // ---- evaluation ----
@@ -305,7 +315,8 @@ class TrainLoop {
     info.data_order = splits_.digest;
     info.generator = Json{{"algorithm", "philox4x32-10"}, {"seed", job_.train.seed}};
     info.job = job_.to_json();
-    info.state = Json{{"skipped", skipped_}, {"not_finite", not_finite_}, {"data_root", environment_.data_root.string()}};
+    info.state =
+        Json{{"skipped", skipped_}, {"not_finite", not_finite_}, {"data_root", environment_.data_root.string()}};
     writer_->begin(std::move(info));
     save_training_state(*writer_, state_->optimizer, groups_, backend_);
     writer_->finish(in_background);
@@ -344,10 +355,12 @@ DType compute_dtype(const std::string& precision) {
 Schedule make_schedule(const JobSpec& job, const Layout& layout) {
   const std::int64_t per_microbatch = job.train.micro_batch * layout.dp;
   if (per_microbatch < 1 || job.train.global_batch % per_microbatch != 0)
-    throw UsageError("train.global_batch: {} is not a multiple of micro_batch {} x dp {}", job.train.global_batch, job.train.micro_batch, layout.dp);
+    throw UsageError("train.global_batch: {} is not a multiple of micro_batch {} x dp {}", job.train.global_batch,
+                     job.train.micro_batch, layout.dp);
   if (layout.vpp > 1 && layout.pp == 1) throw UsageError("parallel.vpp: {} needs parallel.pp > 1", layout.vpp);
   const std::int64_t microbatches = job.train.global_batch / per_microbatch;
-  if (microbatches > std::numeric_limits<int>::max()) throw UsageError("train.global_batch: {} is too large", job.train.global_batch);
+  if (microbatches > std::numeric_limits<int>::max())
+    throw UsageError("train.global_batch: {} is too large", job.train.global_batch);
   return schedule_interleaved(layout.pp, layout.vpp, static_cast<int>(microbatches));
 }
 

@@ -38,8 +38,8 @@ struct TrainResult {
   std::int64_t step = 0;  // completed updates
 };
 
-// Collective over the communicator's ranks; `layout` fits their number. Errors are thrown on all ranks with the same text
-// where the cause is known to all; UsageError before the first step, RunError after it.
+// Collective over the communicator's ranks; `layout` fits their number. Errors are thrown on all ranks with the same
+// text where the cause is known to all; UsageError before the first step, RunError after it.
 TrainResult train(JobSpec job, const Layout& layout, const TrainEnvironment& environment);
 
 // What a rank would allocate, without allocating: the planner's memory figures. `job.model.vocab` must be known.

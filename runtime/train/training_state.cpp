@@ -22,7 +22,10 @@ std::vector<LogicalPart> logical_parts(const ParameterRun& run) {
       const std::int64_t first = std::max(local.offset[0], piece.local_row);
       const std::int64_t last = std::min(local.offset[0] + local.shape[0], piece.local_row + piece.rows);
       if (first >= last) continue;
-      LogicalPart part{.piece = &piece, .where = {}, .offset = first * spec.columns + local.offset[1] - run.begin, .row_stride = spec.columns};
+      LogicalPart part{.piece = &piece,
+                       .where = {},
+                       .offset = first * spec.columns + local.offset[1] - run.begin,
+                       .row_stride = spec.columns};
       const std::int64_t row = first - piece.local_row + piece.first_row;
       if (piece.vector) {
         part.where = {{row}, {last - first}};
@@ -43,11 +46,13 @@ struct Kind {
   const char* prefix;
   Tensor StateRun::*tensor;
 };
-constexpr Kind kKinds[] = {{"", &StateRun::master}, {"exp_avg/", &StateRun::exp_avg}, {"exp_avg_sq/", &StateRun::exp_avg_sq}};
+constexpr Kind kKinds[] = {
+    {"", &StateRun::master}, {"exp_avg/", &StateRun::exp_avg}, {"exp_avg_sq/", &StateRun::exp_avg_sq}};
 
 }  // namespace
 
-void save_training_state(CheckpointWriter& writer, Optimizer& optimizer, const ParallelGroups& groups, Backend& backend) {
+void save_training_state(CheckpointWriter& writer, Optimizer& optimizer, const ParallelGroups& groups,
+                         Backend& backend) {
   std::vector<float> staging;
   for (const StateRun& state : optimizer.state(true)) {
     const ParameterSpec& spec = state.run.parameter->spec;
@@ -84,7 +89,8 @@ void load_training_state(CheckpointReader& reader, Optimizer& optimizer, Backend
           throw UsageError("{}: {} has shape {}, this model needs {}", reader.folder().string(), name,
                            shape_text(reader.manifest().at(name).shape), shape_text(logical_extents(*part.piece)));
         reader.read(name, part.where,
-                    {staging.data() + part.offset, DType::kFloat32, part.row_stride * static_cast<std::int64_t>(sizeof(float))});
+                    {staging.data() + part.offset, DType::kFloat32,
+                     part.row_stride * static_cast<std::int64_t>(sizeof(float))});
       }
       backend.copy_from_host(std::as_bytes(std::span(staging)), tensor);
     }

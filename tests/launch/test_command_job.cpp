@@ -26,8 +26,8 @@ CommandResult railyard(std::vector<std::string> words, const std::string& input 
 }
 
 TEST(CommandJob, CheckPrintsTheResolvedJob) {
-  const auto result = railyard(
-      {"job", "check", kExamples + "first_train.lua", "--json", "--set", "train.iterations=700", "--set", "name=other"});
+  const auto result = railyard({"job", "check", kExamples + "first_train.lua", "--json", "--set",
+                                "train.iterations=700", "--set", "name=other"});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.errors, IsEmpty());
   const JobSpec job = JobSpec::from_json(parse_json(result.output, "standard output"));

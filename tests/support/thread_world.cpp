@@ -84,20 +84,34 @@ struct World {
 
 double load(const Tensor& tensor, std::int64_t i) {
   switch (tensor.dtype) {
-    case DType::kFloat32: return tensor.as<float>()[i];
-    case DType::kFloat64: return tensor.as<double>()[i];
-    case DType::kBFloat16: return bf16_to_float(tensor.as<std::uint16_t>()[i]);
-    case DType::kInt64: return static_cast<double>(tensor.as<std::int64_t>()[i]);
-    default: throw std::logic_error("dtype of a reduction");
+    case DType::kFloat32:
+      return tensor.as<float>()[i];
+    case DType::kFloat64:
+      return tensor.as<double>()[i];
+    case DType::kBFloat16:
+      return bf16_to_float(tensor.as<std::uint16_t>()[i]);
+    case DType::kInt64:
+      return static_cast<double>(tensor.as<std::int64_t>()[i]);
+    default:
+      throw std::logic_error("dtype of a reduction");
   }
 }
 void store(const Tensor& tensor, std::int64_t i, double value) {
   switch (tensor.dtype) {
-    case DType::kFloat32: tensor.as<float>()[i] = static_cast<float>(value); break;
-    case DType::kFloat64: tensor.as<double>()[i] = value; break;
-    case DType::kBFloat16: tensor.as<std::uint16_t>()[i] = float_to_bf16(static_cast<float>(value)); break;
-    case DType::kInt64: tensor.as<std::int64_t>()[i] = static_cast<std::int64_t>(value); break;
-    default: throw std::logic_error("dtype of a reduction");
+    case DType::kFloat32:
+      tensor.as<float>()[i] = static_cast<float>(value);
+      break;
+    case DType::kFloat64:
+      tensor.as<double>()[i] = value;
+      break;
+    case DType::kBFloat16:
+      tensor.as<std::uint16_t>()[i] = float_to_bf16(static_cast<float>(value));
+      break;
+    case DType::kInt64:
+      tensor.as<std::int64_t>()[i] = static_cast<std::int64_t>(value);
+      break;
+    default:
+      throw std::logic_error("dtype of a reduction");
   }
 }
 
@@ -116,7 +130,8 @@ class ThreadGroup final : public Group {
   Handle all_gather(const Tensor& part, const Tensor& gathered) override {
     const std::vector<std::byte> mine(part.as<std::byte>(), part.as<std::byte>() + part.bytes());
     const auto parts = point_->meet(rank_, mine.data());
-    for (size_t r = 0; r < parts.size(); ++r) std::memcpy(gathered.as<std::byte>() + r * part.bytes(), parts[r], part.bytes());
+    for (size_t r = 0; r < parts.size(); ++r)
+      std::memcpy(gathered.as<std::byte>() + r * part.bytes(), parts[r], part.bytes());
     point_->meet(rank_, nullptr);
     return {};
   }
@@ -128,7 +143,8 @@ class ThreadGroup final : public Group {
     const size_t block = input.bytes() / static_cast<size_t>(size());
     const auto parts = point_->meet(rank_, input.data);
     for (size_t r = 0; r < parts.size(); ++r)
-      std::memcpy(output.as<std::byte>() + r * block, static_cast<const std::byte*>(parts[r]) + static_cast<size_t>(rank_) * block, block);
+      std::memcpy(output.as<std::byte>() + r * block,
+                  static_cast<const std::byte*>(parts[r]) + static_cast<size_t>(rank_) * block, block);
     point_->meet(rank_, nullptr);
     return {};
   }
@@ -185,7 +201,8 @@ class ThreadCommunicator final : public Communicator {
   std::unique_ptr<Group> make_group(const std::vector<int>& ranks, const std::string& name) override {
     const auto at = std::find(ranks.begin(), ranks.end(), rank_);
     if (at == ranks.end()) throw std::logic_error("rank is not in its own group");
-    return std::make_unique<ThreadGroup>(world_.group(ranks, occurrences_[ranks]++), static_cast<int>(at - ranks.begin()), name);
+    return std::make_unique<ThreadGroup>(world_.group(ranks, occurrences_[ranks]++),
+                                         static_cast<int>(at - ranks.begin()), name);
   }
   void barrier() override { world_.everybody.meet(rank_, nullptr); }
   std::string broadcast(const std::string& bytes, int root) override {

@@ -22,7 +22,8 @@ TEST(Json, ErrorNamesLineAndColumn) {
 }
 
 TEST(Json, RefusesDeepNesting) {
-  EXPECT_NE(message_of([] { parse_json(std::string(100000, '['), "x.json"); }).find("nested deeper"), std::string::npos);
+  EXPECT_NE(message_of([] { parse_json(std::string(100000, '['), "x.json"); }).find("nested deeper"),
+            std::string::npos);
 }
 
 TEST(JobSpec, RoundTrips) {
@@ -38,10 +39,12 @@ TEST(JobSpec, RoundTrips) {
 TEST(JobSpec, NamesTheMissingOrWrongKey) {
   Json document = JobSpec{}.to_json();
   document["train"]["lr"]["peak"] = "fast";
-  EXPECT_EQ(message_of([&] { JobSpec::from_json(document, "job.json"); }), "job.json: train.lr.peak: expected a number");
+  EXPECT_EQ(message_of([&] { JobSpec::from_json(document, "job.json"); }),
+            "job.json: train.lr.peak: expected a number");
   document = JobSpec{}.to_json();
   document["model"].erase("layers");
-  EXPECT_NE(message_of([&] { JobSpec::from_json(document, "job.json"); }).find("model.layers: missing"), std::string::npos);
+  EXPECT_NE(message_of([&] { JobSpec::from_json(document, "job.json"); }).find("model.layers: missing"),
+            std::string::npos);
 }
 
 TEST(WriteFileAtomic, ReplacesAndLeavesNothingBeside) {

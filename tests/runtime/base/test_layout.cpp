@@ -49,7 +49,8 @@ TEST(Layout, CoordinatesAreABijectionForEveryOrder) {
 
 TEST(Layout, GroupsPartitionTheRanks) {
   const Layout layout = Layout::resolve(spec(2, 1, 4, 2, 4, 1), 16);
-  for (const auto& axes : std::vector<std::vector<Axis>>{{Axis::kTp}, {Axis::kDp}, {Axis::kEp}, {Axis::kEdp}, {Axis::kDp, Axis::kCp}}) {
+  for (const auto& axes :
+       std::vector<std::vector<Axis>>{{Axis::kTp}, {Axis::kDp}, {Axis::kEp}, {Axis::kEdp}, {Axis::kDp, Axis::kCp}}) {
     size_t size = 1;
     for (const Axis axis : axes) size *= static_cast<size_t>(layout.degree(axis));
     for (int rank = 0; rank < 16; ++rank) {

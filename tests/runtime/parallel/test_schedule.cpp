@@ -1,5 +1,5 @@
-// Every schedule of every size is sound: each microbatch runs forward then backward once on each stage, nobody waits for
-// ever, and no more microbatches are in flight than the schedule promises.
+// Every schedule of every size is sound: each microbatch runs forward then backward once on each stage, nobody waits
+// for ever, and no more microbatches are in flight than the schedule promises.
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.hpp"

@@ -25,8 +25,8 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// A model with everything that could depend on the layout: grouped heads, dropout, gradient accumulation, a vocabulary that
-// tp does not divide, tied embeddings or not.
+// A model with everything that could depend on the layout: grouped heads, dropout, gradient accumulation, a vocabulary
+// that tp does not divide, tied embeddings or not.
 JobSpec gpt_job();
 JobSpec llama_job();
 
@@ -36,7 +36,8 @@ struct RunOutcome {
   TrainResult result;
 };
 
-// Trains with one thread a rank; `ranks` is the product of the job's degrees. `stop_after` > 0 asks to stop in that step.
+// Trains with one thread a rank; `ranks` is the product of the job's degrees. `stop_after` > 0 asks to stop in that
+// step.
 RunOutcome run_job(const JobSpec& job, const std::filesystem::path& run_dir, int ranks, std::int64_t stop_after = 0);
 
 // Every logical tensor of a checkpoint, in fp32.

@@ -17,9 +17,23 @@ Folder::~Folder() { std::filesystem::remove_all(path_); }
 JobSpec gpt_job() {
   JobSpec job;
   job.name = "gpt";
-  job.model = {.layers = 9, .hidden = 32, .heads = 8, .kv_heads = 8, .head_dim = 4, .ffn = 96, .vocab = 101, .vocab_divisible_by = 1,
-               .seq_length = 16, .max_positions = 16, .norm = "layernorm", .activation = "gelu", .position = "learned", .bias = true,
-               .tied_embeddings = true, .attention_dropout = 0.1, .hidden_dropout = 0.1};
+  job.model = {.layers = 9,
+               .hidden = 32,
+               .heads = 8,
+               .kv_heads = 8,
+               .head_dim = 4,
+               .ffn = 96,
+               .vocab = 101,
+               .vocab_divisible_by = 1,
+               .seq_length = 16,
+               .max_positions = 16,
+               .norm = "layernorm",
+               .activation = "gelu",
+               .position = "learned",
+               .bias = true,
+               .tied_embeddings = true,
+               .attention_dropout = 0.1,
+               .hidden_dropout = 0.1};
   job.data.mock = true;
   job.data.split = "90,10";
   job.data.sampling = "sequential";
@@ -32,7 +46,8 @@ JobSpec gpt_job() {
   job.train.global_batch = 16;
   job.train.precision = "fp32";
   job.train.seed = 7;
-  job.train.optimizer = {.type = "adamw", .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_grad = 1.0};
+  job.train.optimizer = {
+      .type = "adamw", .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_grad = 1.0};
   job.train.lr = {.schedule = "cosine", .peak = 3e-3, .min = 3e-4, .init = 0.0, .warmup = 5, .decay_iterations = 20};
   job.train.recompute.granularity = "none";
   job.train.grad_reduce_dtype = "fp32";

@@ -32,7 +32,8 @@ std::vector<LayoutCase> all_layouts() {
         const int dp = ranks / tp / pp;
         for (const bool sp : {false, true})
           for (const bool distributed : {false, true})
-            if ((tp > 1 || !sp) && (dp > 1 || !distributed) && tp * pp * dp == ranks) cases.push_back({tp, pp, dp, sp, distributed});
+            if ((tp > 1 || !sp) && (dp > 1 || !distributed) && tp * pp * dp == ranks)
+              cases.push_back({tp, pp, dp, sp, distributed});
       }
   cases.push_back({1, 2, 1, false, false, 2});
   cases.push_back({2, 2, 2, true, true, 2});
@@ -57,8 +58,8 @@ void expect_layouts_agree(const JobSpec& job) {
       loss = std::max(loss, std::abs(run.steps[i].loss / reference.steps[i].loss - 1.0));
       norm = std::max(norm, std::abs(run.steps[i].grad_norm / reference.steps[i].grad_norm - 1.0));
     }
-    std::printf("       %2d %2d %2d %2d %2d %3d | %.1e %.1e\n", layout.tp, layout.pp, layout.dp, layout.sequence_parallel, layout.distributed,
-                layout.vpp, loss, norm);
+    std::printf("       %2d %2d %2d %2d %2d %3d | %.1e %.1e\n", layout.tp, layout.pp, layout.dp,
+                layout.sequence_parallel, layout.distributed, layout.vpp, loss, norm);
     EXPECT_LT(loss, 1e-5);
     EXPECT_LT(norm, 1e-4);
   }
@@ -67,8 +68,8 @@ void expect_layouts_agree(const JobSpec& job) {
 TEST(Layouts, GptTrainsTheSameModel) { expect_layouts_agree(gpt_job()); }
 TEST(Layouts, LlamaTrainsTheSameModel) { expect_layouts_agree(llama_job()); }
 
-// Stopping right after the first step leaves a checkpoint whose weights are one tiny update away from the initial ones; with a
-// learning rate of zero they are the initial ones.
+// Stopping right after the first step leaves a checkpoint whose weights are one tiny update away from the initial ones;
+// with a learning rate of zero they are the initial ones.
 TEST(Layouts, InitialWeightsAreBitIdentical) {
   for (JobSpec job : {gpt_job(), llama_job()}) {
     job.train.iterations = 1;
@@ -77,7 +78,11 @@ TEST(Layouts, InitialWeightsAreBitIdentical) {
     Folder reference_folder;
     run_job(job, reference_folder.path(), 1);
     const auto reference = read_checkpoint(reference_folder.path(), 1);
-    for (const LayoutCase& layout : {LayoutCase{2, 1, 1, true, false}, {1, 4, 1, false, false}, {1, 1, 4, false, true}, {4, 2, 1, false, false}, {2, 2, 2, true, true}}) {
+    for (const LayoutCase& layout : {LayoutCase{2, 1, 1, true, false},
+                                     {1, 4, 1, false, false},
+                                     {1, 1, 4, false, true},
+                                     {4, 2, 1, false, false},
+                                     {2, 2, 2, true, true}}) {
       Folder folder;
       run_job(with_layout(job, layout), folder.path(), layout.tp * layout.pp * layout.dp);
       const auto weights = read_checkpoint(folder.path(), 1);

@@ -1,4 +1,5 @@
-// Loss and every gradient against figures made by PyTorch in float64 (tests/parity/make_figures.py), on one rank and split.
+// Loss and every gradient against figures made by PyTorch in float64 (tests/parity/make_figures.py), on one rank and
+// split.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,8 +32,11 @@ void write_initial(const std::filesystem::path& dir, const std::string& name) {
   CheckpointWriter writer(alone, dir, {});
   writer.begin({});
   for (const auto& [tensor, content] : read_safetensors(figures() / (name + ".weights.safetensors")))
-    writer.add({.name = tensor, .dtype = DType::kFloat32, .global_shape = content.first,
-                .where = {Extents(content.first.size(), 0), content.first}, .data = content.second.data()});
+    writer.add({.name = tensor,
+                .dtype = DType::kFloat32,
+                .global_shape = content.first,
+                .where = {Extents(content.first.size(), 0), content.first},
+                .data = content.second.data()});
   writer.finish(false);
   writer.publish();
 }
@@ -40,11 +44,23 @@ void write_initial(const std::filesystem::path& dir, const std::string& name) {
 // One step at a rate of zero from the figures' weights: exp_avg then holds (1 - beta1) times the gradient.
 JobSpec parity_job(const Json& figure, const Folder& folder) {
   JobSpec job = gpt_job();
-  job.model = {.layers = figure["layers"], .hidden = figure["hidden"], .heads = figure["heads"], .kv_heads = figure["kv_heads"],
-               .head_dim = figure["head_dim"], .ffn = figure["ffn"], .vocab = figure["vocab"], .vocab_divisible_by = 1,
-               .seq_length = figure["seq_length"], .max_positions = figure["seq_length"], .norm = figure["norm"],
-               .activation = figure["activation"], .position = figure["position"], .rotary_percent = figure.value("rotary_percent", 1.0),
-               .bias = figure["bias"], .qkv_bias = figure.value("qkv_bias", false), .window = figure.value("window", 0),
+  job.model = {.layers = figure["layers"],
+               .hidden = figure["hidden"],
+               .heads = figure["heads"],
+               .kv_heads = figure["kv_heads"],
+               .head_dim = figure["head_dim"],
+               .ffn = figure["ffn"],
+               .vocab = figure["vocab"],
+               .vocab_divisible_by = 1,
+               .seq_length = figure["seq_length"],
+               .max_positions = figure["seq_length"],
+               .norm = figure["norm"],
+               .activation = figure["activation"],
+               .position = figure["position"],
+               .rotary_percent = figure.value("rotary_percent", 1.0),
+               .bias = figure["bias"],
+               .qkv_bias = figure.value("qkv_bias", false),
+               .window = figure.value("window", 0),
                .tied_embeddings = figure["tied"]};
   std::ofstream(folder.path() / "text.txt") << figure["text"].get<std::string>();
   job.data.mock = false;
@@ -97,7 +113,8 @@ TEST_P(Parity, LossAndGradientsAgreeWithPyTorch) {
         norm += std::pow(content.second[i], 2);
       }
       // Some true gradients are zero (a key bias shifts every score of a query alike): an absolute floor.
-      EXPECT_LT(std::sqrt(difference), 1e-5 * std::sqrt(norm) + 1e-7) << tensor << " tp " << split.tp << " pp " << split.pp << " dp " << split.dp;
+      EXPECT_LT(std::sqrt(difference), 1e-5 * std::sqrt(norm) + 1e-7)
+          << tensor << " tp " << split.tp << " pp " << split.pp << " dp " << split.dp;
     }
   }
 }

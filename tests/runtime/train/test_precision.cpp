@@ -23,7 +23,8 @@ RunOutcome run_in(JobSpec job, const std::string& precision, int tp = 1, int pp 
 
 double largest_difference(const RunOutcome& a, const RunOutcome& b) {
   double largest = 0.0;
-  for (size_t i = 0; i < a.steps.size(); ++i) largest = std::max(largest, std::abs(a.steps[i].loss / b.steps[i].loss - 1.0));
+  for (size_t i = 0; i < a.steps.size(); ++i)
+    largest = std::max(largest, std::abs(a.steps[i].loss / b.steps[i].loss - 1.0));
   return largest;
 }
 

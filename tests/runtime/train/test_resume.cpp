@@ -45,7 +45,8 @@ TEST(Resume, AnotherLayoutLoadsTheSameTensors) {
     const RunOutcome undisturbed = run_job(base, whole.path(), 1);
     Folder saved;
     run_job(job, saved.path(), 4, 10);
-    for (const auto& [tp, pp, dp, distributed] : {std::tuple{1, 1, 1, false}, {1, 4, 2, true}, {4, 1, 1, false}, {2, 2, 2, true}, {1, 2, 4, false}}) {
+    for (const auto& [tp, pp, dp, distributed] :
+         {std::tuple{1, 1, 1, false}, {1, 4, 2, true}, {4, 1, 1, false}, {2, 2, 2, true}, {1, 2, 4, false}}) {
       Folder folder;
       std::filesystem::copy(saved.path(), folder.path(), std::filesystem::copy_options::recursive);
       JobSpec other = base;
@@ -56,7 +57,8 @@ TEST(Resume, AnotherLayoutLoadsTheSameTensors) {
       const RunOutcome run = run_job(other, folder.path(), tp * pp * dp);
       ASSERT_EQ(run.steps.size(), 10U);
       for (size_t i = 0; i < run.steps.size(); ++i)
-        EXPECT_NEAR(run.steps[i].loss / undisturbed.steps[i + 10].loss, 1.0, 1e-5) << base.name << " step " << run.steps[i].step;
+        EXPECT_NEAR(run.steps[i].loss / undisturbed.steps[i + 10].loss, 1.0, 1e-5)
+            << base.name << " step " << run.steps[i].step;
     }
   }
 }

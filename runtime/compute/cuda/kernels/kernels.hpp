@@ -127,14 +127,15 @@ struct QuantizeArguments {
   bool e4m3;                       // else e5m2
   const float* scale;              // kTensor: the scale to use, and where to raise the largest magnitude (or null)
   float* maximum;
-  float *scales, *scales_turned;   // else: written, strides in elements
+  float *scales, *scales_turned;  // else: written, strides in elements
   std::int64_t scales_stride, scales_turned_stride;
 };
 void quantize(const Target& target, QuantizeMode mode, DType type, const QuantizeArguments& arguments);
 // maximum = max(maximum, largest magnitude).
 void amax(const Target& target, DType type, const void* in, std::int64_t count, float* maximum);
 // The scale for *maximum, or with a history for the largest in it after *maximum was shifted in and zeroed.
-void scale_of_maximum(const Target& target, float* maximum, float* history, std::int64_t length, bool e4m3, float* scale);
+void scale_of_maximum(const Target& target, float* maximum, float* history, std::int64_t length, bool e4m3,
+                      float* scale);
 
 // ---- attention_forward.cu, attention_backward.cu: any shape, in fp32 arithmetic ----
 struct Heads {

@@ -1,6 +1,7 @@
-# railyard_room(NAME [SHARED] [DIRS dir...] [DEPENDS target...]): a library of every .cpp below the given
-# folders (default: the current one). railyard_test(NAME DEPENDS target...): a GoogleTest program of every
-# test_*.cpp below the current folder, one CTest entry, plus its scenario files as working data.
+# railyard_room(NAME [SHARED] [START_UP] [DIRS dir...] [DEPENDS target...]): a library of every .cpp below the given
+# folders (default: the current one); START_UP: code that runs once per start, compiled for a short build.
+# railyard_test(NAME DEPENDS target...): a GoogleTest program of every test_*.cpp below the current folder, one CTest
+# entry, plus its scenario files as working data.
 set(RAILYARD_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
 # g++ 12 sees overlaps in std::string that are not there (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -9,6 +10,16 @@ endif()
 if(RAILYARD_WERROR)
   list(APPEND RAILYARD_WARNINGS -Werror)
 endif()
+
+# Most of the time of a build goes into optimizing templates of code that never runs twice.
+set(RAILYARD_START_UP_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+
+# Headers that many files of a target include, parsed once. Left to ccache where it is used: the two do not go together.
+function(railyard_precompile target)
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
 
 function(railyard_compile_settings target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
@@ -20,7 +31,7 @@ function(railyard_compile_settings target)
 endfunction()
 
 function(railyard_room name)
-  cmake_parse_arguments(ROOM "SHARED" "" "DIRS;EXCLUDE;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ROOM "SHARED;START_UP" "" "DIRS;EXCLUDE;DEPENDS" ${ARGN})
   if(NOT ROOM_DIRS)
     set(ROOM_DIRS ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
@@ -38,6 +49,9 @@ function(railyard_room name)
     add_library(${name} STATIC ${sources})
   endif()
   railyard_compile_settings(${name})
+  if(ROOM_START_UP)
+    target_compile_options(${name} PRIVATE ${RAILYARD_START_UP_OPTIONS})
+  endif()
   target_link_libraries(${name} PUBLIC ${ROOM_DEPENDS})
 endfunction()
 
@@ -52,6 +66,11 @@ function(railyard_test name)
   endforeach()
   add_executable(test_${name} ${sources})
   railyard_compile_settings(test_${name})
+  target_compile_options(test_${name} PRIVATE ${RAILYARD_START_UP_OPTIONS})
+  list(LENGTH sources count)
+  if(count GREATER 2)
+    railyard_precompile(test_${name} <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
   target_link_libraries(test_${name} PRIVATE ${TEST_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(test_${name} PRIVATE RAILYARD_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                                   RAILYARD_BINARY_DIR="${CMAKE_BINARY_DIR}")

@@ -3,68 +3,76 @@
 
 #include <algorithm>
 
-#include "runtime/model/rank_model.hpp"
+#include "runtime/parallel/schedule.hpp"
 #include "runtime/train/trainer.hpp"
 
 namespace railyard::launch {
-namespace {
 
-RankModel model_of(const JobSpec& job, const Layout& layout, int stage) {
-  Coordinate at;
-  at.pp = stage;
-  RankModelOptions options;
-  options.dtype = compute_dtype(job.train.precision);
-  return RankModel::make(job, layout, at, make_schedule(job, layout), options);
+TensorBytes tensor_bytes(const ModelShape& shape) {
+  TensorBytes bytes;
+  if (shape.tp == 1) return bytes;
+  const double whole = static_cast<double>(shape.tokens() * shape.spec.hidden) *
+                       static_cast<double>(dtype_size(shape.dtype));  // one activation of all tokens
+  const double pass = whole * static_cast<double>(shape.tp - 1) / shape.tp;
+  bytes.calls_forward = 4;
+  bytes.calls_backward = shape.sequence_parallel ? 6 : 4;
+  bytes.block_forward = bytes.calls_forward * pass;
+  bytes.block_backward = bytes.calls_backward * pass;
+  bytes.embedding = 2 * pass;
+  bytes.head = 2 * pass;
+  return bytes;
 }
 
-double parameters_of(const RankModel& model) {
+double stage_parameters(const JobSpec& job, const Layout& layout, const ModelParts& parts, int stage) {
+  const auto blocks = blocks_by_piece(job, layout);
   double elements = 0.0;
-  for (const auto& chunk : model.chunks)
-    for (const auto& layer : chunk)
-      for (const ParameterSpec& spec : layer->inventory().parameters) elements += static_cast<double>(spec.elements());
+  for (std::size_t piece = static_cast<std::size_t>(stage); piece < blocks.size();
+       piece += static_cast<std::size_t>(layout.pp))
+    elements += static_cast<double>(blocks[piece]) * parameter_elements(*parts.block);
+  if (stage == 0) elements += parameter_elements(*parts.embedding);
+  if (stage == layout.pp - 1) {
+    elements += parameter_elements(*parts.head);
+    // On a stage of its own a tied head holds a copy of the embedding's weight.
+    if (job.model.tied_embeddings && layout.pp > 1)
+      elements += static_cast<double>(parts.shape.vocab_rows() * job.model.hidden);
+  }
   return elements;
 }
 
-}  // namespace
-
-double stage_parameters(const JobSpec& job, const Layout& layout, int stage) {
-  return parameters_of(model_of(job, layout, stage));
+AxisBytes axis_bytes(const JobSpec& job, const Layout& layout) {
+  return axis_bytes(job, layout, model_parts(job, layout));
 }
 
-AxisBytes axis_bytes(const JobSpec& job, const Layout& layout) {
+AxisBytes axis_bytes(const JobSpec& job, const Layout& layout, const ModelParts& parts) {
   AxisBytes bytes;
-  const auto width = static_cast<double>(dtype_size(compute_dtype(job.train.precision)));
+  const auto width = static_cast<double>(dtype_size(parts.shape.dtype));
   const double microbatches = make_schedule(job, layout).microbatches;
+  const TensorBytes tensor = tensor_bytes(parts.shape);
+  const auto blocks = blocks_by_piece(job, layout);
+  const int replicas = layout.dp * layout.cp;
   for (int stage = 0; stage < layout.pp; ++stage) {
-    const RankModel model = model_of(job, layout, stage);
-    const double whole =
-        static_cast<double>(model.shape.tokens() * model.shape.spec.hidden) * width;  // one activation of all tokens
-    const double ring = static_cast<double>(layout.tp - 1) / layout.tp;
-    // Each block has two pairs of gather and scatter (an all-reduce is one of each) forward and backward; sequence
-    // parallelism gathers each layer's input once more for its weight gradient.
-    double passes = 0.0;
-    for (const auto& chunk : model.chunks) {
-      for (const auto& layer : chunk) {
-        if (layer->name() == "embedding" || layer->name() == "output") {
-          passes += 2.0;  // its output summed forward, its input's gradient backward
-        } else {
-          passes += layout.sequence_parallel ? 10.0 : 8.0;
-        }
-      }
-    }
-    if (layout.tp > 1) bytes.tp = std::max(bytes.tp, passes * whole * ring * microbatches);
-    const int replicas = layout.dp * layout.cp;
+    double sent = (stage == 0 ? tensor.embedding : 0) + (stage == layout.pp - 1 ? tensor.head : 0);
+    for (std::size_t piece = static_cast<std::size_t>(stage); piece < blocks.size();
+         piece += static_cast<std::size_t>(layout.pp))
+      sent += static_cast<double>(blocks[piece]) * (tensor.block_forward + tensor.block_backward);
+    bytes.tp = std::max(bytes.tp, sent * microbatches);
     const double share = static_cast<double>(replicas - 1) / replicas;
-    const double elements = parameters_of(model);
     const bool sharded = job.train.optimizer.distributed;
-    if (replicas > 1) bytes.dp = std::max(bytes.dp, elements * share * (sharded ? 4.0 + width : 8.0));
-    if (layout.pp > 1) {
-      const double local = static_cast<double>(model.shape.local_tokens() * model.shape.spec.hidden) * width;
-      const int neighbours = (stage > 0 || layout.vpp > 1) + (stage + 1 < layout.pp || layout.vpp > 1);
-      bytes.pp = std::max(bytes.pp, local * microbatches * layout.vpp * neighbours);
-    }
+    bytes.dp = std::max(bytes.dp, stage_parameters(job, layout, parts, stage) * share * (sharded ? 4.0 + width : 8.0));
   }
+  if (layout.pp > 1)
+    bytes.pp = static_cast<double>(parts.shape.local_tokens() * job.model.hidden) * width * microbatches * layout.vpp;
   return bytes;
 }
+
+Traffic traffic_of(const AxisBytes& bytes) {
+  return {{Axis::kTp, bytes.tp},
+          {Axis::kCp, bytes.cp},
+          {Axis::kDp, bytes.dp},
+          {Axis::kPp, bytes.pp},
+          {Axis::kEp, bytes.ep}};
+}
+
+Traffic traffic_of(const JobSpec& job, const Layout& layout) { return traffic_of(axis_bytes(job, layout)); }
 
 }  // namespace railyard::launch

@@ -3,6 +3,7 @@
 #include "launch/cli/command.hpp"
 #include "launch/cli/command_bench.hpp"
 #include "launch/cli/command_job.hpp"
+#include "launch/cli/command_plan.hpp"
 #include "launch/cli/command_run.hpp"
 #include "launch/cli/command_sample.hpp"
 #include "launch/cli/command_site.hpp"
@@ -15,9 +16,9 @@ namespace railyard::launch {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
-      {define_run, "run"},       {define_submit, "submit"}, {define_status, "status"}, {define_report, "report"},
-      {define_sample, "sample"}, {define_topo, "topo"},     {define_data, "data"},     {define_ckpt, "ckpt"},
-      {define_bench, "bench"},   {define_job, "job"},       {define_site, "site"},
+      {define_run, "run"},       {define_plan, "plan"},     {define_submit, "submit"}, {define_status, "status"},
+      {define_report, "report"}, {define_sample, "sample"}, {define_topo, "topo"},     {define_data, "data"},
+      {define_ckpt, "ckpt"},     {define_bench, "bench"},   {define_job, "job"},       {define_site, "site"},
   };
   return list;
 }

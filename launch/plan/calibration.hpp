@@ -5,9 +5,12 @@
 //  "attention": [{"tokens": 8192, "heads": 32, "head_dim": 128, "dtype": "bf16", "forward_tflops", "backward_tflops"}],
 //  "comm":      [{"operation": "all_gather", "ranks": 8, "bytes": 33554432, "gb_s": 240.5, "class": "nvlink"}, ...]}
 //
-// gemm: D [m, n] = A [m, k] B [k, n], dtype "bf16", "fp8" or "fp32" of A and B. attention: causal, one sequence of
-// `tokens`, its FLOPs counted at half; bytes: of the whole message, gb_s its rate on the wire ("bus bandwidth" of
-// nccl-tests). operation: all_reduce, all_gather, reduce_scatter, send_recv. class: as the links of plan --json.
+// gemm: D [m, n] = A [m, k] B [k, n], dtype "bf16", "fp8" or "fp32" of A and B. attention: causal, sequences of
+// `tokens`, FLOPs counted causal at half, the backward pass as 2.5 times the forward one (it computes the scores
+// again). copy_gb_s: bytes read plus bytes written of a device-to-device copy, over its time. comm: `bytes` of the
+// whole message and gb_s the rate at which each rank sends ("bus bandwidth" of nccl-tests); operation all_reduce,
+// all_gather, reduce_scatter or send_recv; class as the links of plan --json. Groups of a class between nodes have one
+// rank on each, and all ranks of the nodes are busy at once.
 #pragma once
 
 #include <cstdint>

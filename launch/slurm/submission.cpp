@@ -132,4 +132,10 @@ std::optional<int> requested_ranks(const lua::EvaluatedJob& job) {
   return std::nullopt;
 }
 
+std::optional<std::string> sbatch_option(const lua::EvaluatedJob& job, std::string_view name) {
+  return option_of(job, name);
+}
+
+std::optional<int> sbatch_number(const lua::EvaluatedJob& job, std::string_view name) { return number_of(job, name); }
+
 }  // namespace railyard::launch

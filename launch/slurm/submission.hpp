@@ -35,4 +35,9 @@ struct Submission {
 // Ranks that the job's options ask for, where they tell (nodes x tasks or GPUs per node).
 [[nodiscard]] std::optional<int> requested_ranks(const lua::EvaluatedJob& job);
 
+// The value of a job's `#SBATCH --NAME=VALUE` ("" without one), the last where there are several; and its count, where
+// it is one ("8", "gpu:h100:8").
+[[nodiscard]] std::optional<std::string> sbatch_option(const lua::EvaluatedJob& job, std::string_view name);
+[[nodiscard]] std::optional<int> sbatch_number(const lua::EvaluatedJob& job, std::string_view name);
+
 }  // namespace railyard::launch

@@ -8,6 +8,12 @@
 
 namespace railyard {
 
+MemoryTarget MemoryTarget::of(const Backend& backend) {
+  return {backend.is_host_memory(), [&backend](const AttentionShape& shape, DType dtype, bool backward) {
+            return backend.attention_workspace(shape, dtype, backward);
+          }};
+}
+
 RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordinate& at, const Schedule& schedule,
                           const RankModelOptions& options) {
   RankModel model;
@@ -30,11 +36,10 @@ RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordi
     model.shape.eight_bit = true;
     model.shape.first_last_wide = job.train.fp8.first_last_bf16;
   }
-  if (options.backend != nullptr) {
-    model.shape.attention_workspace_forward =
-        options.backend->attention_workspace(model.shape.attention(), options.dtype, false);
-    model.shape.attention_workspace_backward =
-        options.backend->attention_workspace(model.shape.attention(), options.dtype, true);
+  if (options.target.attention_workspace) {
+    const AttentionShape attention = model.shape.attention();
+    model.shape.attention_workspace_forward = options.target.attention_workspace(attention, options.dtype, false);
+    model.shape.attention_workspace_backward = options.target.attention_workspace(attention, options.dtype, true);
   }
   const int pieces = static_cast<int>(schedule.pieces.size());
   const auto ranges =
@@ -52,8 +57,9 @@ RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordi
     for (std::int64_t index = range.begin; index < range.end; ++index)
       layers.push_back(make_transformer_block(model.shape, index));
     if (piece == pieces - 1)
-      layers.push_back(
-          make_output_head(model.shape, {.tied_here = model.tied_here(), .chunk_bytes = options.logits_chunk_bytes}));
+      layers.push_back(make_output_head(
+          model.shape,
+          {.tied_here = model.tied_here(), .chunk_bytes = std::int64_t{options.target.host ? 64 : 512} << 20}));
   }
   return model;
 }

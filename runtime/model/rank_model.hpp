@@ -1,6 +1,7 @@
 // The part of the model that one rank runs: its pipeline pieces with their layers, from shapes alone.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -10,12 +11,19 @@
 
 namespace railyard {
 
+// What the device decides of a rank's memory.
+struct MemoryTarget {
+  bool host = true;  // host memory, where small chunks of logits are fast
+  // Bytes that its attention needs; empty: none.
+  std::function<std::size_t(const AttentionShape& shape, DType dtype, bool backward)> attention_workspace;
+
+  static MemoryTarget of(const Backend& backend);  // which must outlive it
+};
+
 struct RankModelOptions {
   DType dtype = DType::kFloat32;
   std::uint64_t seed = 0;
-  std::int64_t logits_chunk_bytes = std::int64_t{64} << 20;
-  // Bytes the backend's attention needs; null: none (planning without a device).
-  const Backend* backend = nullptr;
+  MemoryTarget target;
 };
 
 struct RankModel {

@@ -6,9 +6,8 @@
 namespace railyard {
 namespace {
 
-RankModel make_model(const JobSpec& job, const ParallelGroups& groups, const Backend* attention) {
-  RankModelOptions options{.dtype = compute_dtype(job.train.precision), .seed = job.train.seed, .backend = attention};
-  if (attention != nullptr && !attention->is_host_memory()) options.logits_chunk_bytes = std::int64_t{512} << 20;
+RankModel make_model(const JobSpec& job, const ParallelGroups& groups, const MemoryTarget& target) {
+  const RankModelOptions options{.dtype = compute_dtype(job.train.precision), .seed = job.train.seed, .target = target};
   return RankModel::make(job, groups.layout, groups.at, make_schedule(job, groups.layout), options);
 }
 
@@ -16,8 +15,8 @@ double gib(std::size_t bytes) { return static_cast<double>(bytes) / static_cast<
 
 }  // namespace
 
-RankState::RankState(const JobSpec& job, const ParallelGroups& groups, const Backend* attention)
-    : model(make_model(job, groups, attention)),
+RankState::RankState(const JobSpec& job, const ParallelGroups& groups, const MemoryTarget& target)
+    : model(make_model(job, groups, target)),
       store(model, groups.layout.dp * groups.layout.cp, job.parallel.bucket_size),
       optimizer(store, groups, job.train.optimizer, model.shape.dtype),
       executor(model, groups, make_schedule(job, groups.layout)),

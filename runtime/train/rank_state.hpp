@@ -9,8 +9,7 @@ namespace railyard {
 
 class RankState {
  public:
-  // `attention` gives the backend's attention workspace (null: none, for planning).
-  RankState(const JobSpec& job, const ParallelGroups& groups, const Backend* attention);
+  RankState(const JobSpec& job, const ParallelGroups& groups, const MemoryTarget& target);
 
   [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
   // Allocates the arena and fills initial weights. UsageError when the device is too small: says by how much and for

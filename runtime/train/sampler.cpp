@@ -51,7 +51,7 @@ void sample_tokens(JobSpec job, const std::filesystem::path& checkpoint, Backend
   const Layout layout = Layout::resolve(job.parallel, 1);
   const auto communicator = make_single_communicator(backend);
   const ParallelGroups groups = ParallelGroups::make(layout, *communicator);
-  RankState state(job, groups, &backend);
+  RankState state(job, groups, MemoryTarget::of(backend));
   state.take(backend, job.train.seed);
   {
     CheckpointReader reader(checkpoint);

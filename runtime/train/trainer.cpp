@@ -33,7 +33,7 @@ class TrainLoop {
 
   TrainResult run() {
     open_data();
-    state_.emplace(job_, groups_, &backend_);
+    state_.emplace(job_, groups_, MemoryTarget::of(backend_));
     state_->take(backend_, job_.train.seed);
     say_settings();
     CheckpointWriter writer(collectives_, checkpoint_dir(), {job_.checkpoint.keep, job_.checkpoint.keep_every});
@@ -364,9 +364,9 @@ Schedule make_schedule(const JobSpec& job, const Layout& layout) {
   return schedule_interleaved(layout.pp, layout.vpp, static_cast<int>(microbatches));
 }
 
-ArenaPlan plan_memory(const JobSpec& job, const Layout& layout, const Coordinate& at, const Backend* attention) {
+ArenaPlan plan_memory(const JobSpec& job, const Layout& layout, const Coordinate& at, const MemoryTarget& target) {
   const ParallelGroups groups = ParallelGroups::planned(layout, at);
-  return RankState(job, groups, attention).plan();
+  return RankState(job, groups, target).plan();
 }
 
 TrainResult train(JobSpec job, const Layout& layout, const TrainEnvironment& environment) {

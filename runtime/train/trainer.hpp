@@ -43,8 +43,8 @@ struct TrainResult {
 TrainResult train(JobSpec job, const Layout& layout, const TrainEnvironment& environment);
 
 // What a rank would allocate, without allocating: the planner's memory figures. `job.model.vocab` must be known.
-// `attention` gives the backend's attention workspace; null: none.
-ArenaPlan plan_memory(const JobSpec& job, const Layout& layout, const Coordinate& at, const Backend* attention);
+struct MemoryTarget;
+ArenaPlan plan_memory(const JobSpec& job, const Layout& layout, const Coordinate& at, const MemoryTarget& target);
 
 // The dtype that a precision computes in. UsageError for what is not built.
 DType compute_dtype(const std::string& precision);

@@ -23,20 +23,6 @@ namespace {
 constexpr double kSlurmTimeout = 20.0;  // seconds for a busy controller to answer
 constexpr std::int64_t kMostMicrobatches = 4096, kMostRows = 200000;
 
-const char* operation_name(PipelineOperation operation) {
-  switch (operation) {
-    case PipelineOperation::kForward:
-      return "forward";
-    case PipelineOperation::kBackward:
-      return "backward";
-    case PipelineOperation::kBackwardInput:
-      return "backward_input";
-    case PipelineOperation::kBackwardWeight:
-      return "backward_weight";
-  }
-  return "";
-}
-
 // Data-parallel degree: the job's, or what the placement's ranks leave for it.
 std::int64_t data_parallel(const RunView& run, const ParallelSpec& parallel) {
   if (parallel.dp > 0) return parallel.dp;

@@ -8,6 +8,7 @@
 
 #include "launch/watchdog.hpp"
 #include "runtime/base/error.hpp"
+#include "runtime/base/json.hpp"
 #include "runtime/comm/load.hpp"
 #include "runtime/compute/backend.hpp"
 #include "runtime/report/console.hpp"
@@ -32,7 +33,8 @@ struct CloseFile {
 class Reports {
  public:
   Reports(const JobSpec& job, const RankContext& context)
-      : metrics_(context.run_dir / "metrics.jsonl"),
+      : run_dir_(context.run_dir),
+        metrics_(context.run_dir / "metrics.jsonl"),
         log_file_(std::fopen((context.run_dir / "log" / fmt::format("train-{}.txt", context.start)).c_str(), "a")),
         folder_(job.log.tensorboard ? std::optional(context.run_dir / "tensorboard") : std::nullopt) {
     ConsoleOptions options;
@@ -65,6 +67,9 @@ class Reports {
     screen_->evaluation(record);
     if (log_) log_->evaluation(record);
   }
+  void timeline(const PipelineTimeline& timeline) {
+    write_file_atomic(run_dir_ / "log" / "timeline.json", timeline.to_json().dump() + "\n");
+  }
   void say(const std::string& line) {
     screen_->note(line);
     if (log_) log_->note(line);
@@ -76,6 +81,7 @@ class Reports {
   }
 
  private:
+  std::filesystem::path run_dir_;
   MetricsLog metrics_;
   std::unique_ptr<std::FILE, CloseFile> log_file_;
   std::optional<std::filesystem::path> folder_;
@@ -146,6 +152,7 @@ int train_rank(const JobSpec& job, const Layout& layout, const RankContext& cont
     if (reports) {
       environment.on_step = [&](const StepRecord& record) { reports->step(record); };
       environment.on_evaluation = [&](const EvaluationRecord& record) { reports->evaluation(record); };
+      environment.on_timeline = [&](const PipelineTimeline& timeline) { reports->timeline(timeline); };
       environment.say = [&](const std::string& line) { reports->say(line); };
     }
     const TrainResult result = train(job, layout, environment);

@@ -80,6 +80,20 @@ bool execute(const Schedule& schedule, const Visit& visit) {
 
 }  // namespace
 
+const char* operation_name(PipelineOperation operation) {
+  switch (operation) {
+    case PipelineOperation::kForward:
+      return "forward";
+    case PipelineOperation::kBackward:
+      return "backward";
+    case PipelineOperation::kBackwardInput:
+      return "backward_input";
+    case PipelineOperation::kBackwardWeight:
+      return "backward_weight";
+  }
+  return "";
+}
+
 int Schedule::virtual_stage(int stage, int chunk) const {
   const auto found = std::find(pieces.begin(), pieces.end(), Piece{stage, chunk});
   RAILYARD_CHECK(found != pieces.end(), "stage {} chunk {}", stage, chunk);

@@ -11,6 +11,8 @@
 namespace railyard {
 
 enum class PipelineOperation { kForward, kBackward, kBackwardInput, kBackwardWeight };
+// "forward", "backward", "backward_input", "backward_weight".
+const char* operation_name(PipelineOperation operation);
 
 struct ScheduleRow {
   PipelineOperation operation = PipelineOperation::kForward;

@@ -23,6 +23,7 @@ std::pair<const char*, const char*> look_of(const std::string& operation) {
   if (operation == "backward") return {"b", "backward"};
   if (operation == "backward_input") return {"bi", "backward, input"};
   if (operation == "backward_weight") return {"bw", "backward, weight"};
+  if (operation == "update") return {"o", "gradient sums and update"};
   return {"o", "other"};
 }
 
@@ -57,6 +58,7 @@ std::string draw_timeline(const PipelineTimeline& timeline) {
   std::map<std::string, std::string> together;  // class -> the path of all its bars
   for (const PipelineTimeline::Row& row : rows) {
     const auto [style, name] = look_of(row.operation);
+    const bool whole_step = row.operation == "update";
     const std::string kind = fmt::format("{} c{}", style, std::clamp(row.chunk, 0, 3));
     legend[style] = name;
     const double begin = px(row.begin), bar = std::max(px(row.end) - begin - 0.5, 0.4), y = row.stage * lane;
@@ -65,12 +67,13 @@ std::string draw_timeline(const PipelineTimeline& timeline) {
       continue;
     }
     bars += fmt::format(
-        "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"2\"><title>stage {}, {} "
-        "of microbatch "
-        "{}{}: {} from {}</title></rect>",
-        kind, begin + 0.25, y + 1, bar, lane - 2, row.stage, name, row.microbatch,
+        "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"2\"><title>stage {}, "
+        "{}{}{}: {} from {}</title></rect>",
+        kind, begin + 0.25, y + 1, bar, lane - 2, row.stage, name,
+        whole_step ? "" : fmt::format(" of microbatch {}", row.microbatch),
         row.chunk > 0 ? fmt::format(", chunk {}", row.chunk) : "", format_seconds(row.end - row.begin),
         format_seconds(row.begin));
+    if (whole_step) continue;
     const std::string number = std::to_string(row.microbatch);
     if (bar >= 7.0 * static_cast<double>(number.size()) + 2.0 && lane >= 20)
       bars += fmt::format("<text class=\"n\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>",

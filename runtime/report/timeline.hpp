@@ -13,7 +13,9 @@ namespace railyard {
 struct PipelineTimeline {
   struct Row {
     int stage = 0;
-    std::string operation;  // "forward", "backward", "backward_input", "backward_weight"; others are drawn as such
+    // "forward", "backward", "backward_input", "backward_weight", or "update": what follows once in a step. Others are
+    // drawn as such.
+    std::string operation;
     int microbatch = 0;
     int chunk = 0;
     double begin = 0.0, end = 0.0;  // seconds since the step began

@@ -187,11 +187,13 @@ void Executor::forward(const Pass& pass, const ScheduleRow& row) {
     }
   }
   slot.sending.wait();
+  if (pass.events.row_begins) pass.events.row_begins();
   for (size_t i = 0; i < layers.size(); ++i) {
     if (pass.events.before_layer) pass.events.before_layer(first_layer(row.chunk) + static_cast<int>(i));
     layers[i]->forward(step, x, slot.outputs[i], slot.buffers[i]);
     x = slot.outputs[i];
   }
+  if (pass.events.row_ends) pass.events.row_ends(row);
   if (has_output(row.chunk)) {
     const Schedule::Piece to = neighbour(row.chunk, 1);
     if (to.stage != groups_.at.pp) slot.sending = groups_.pipeline_forward->send(x, to.stage);
@@ -212,6 +214,7 @@ void Executor::backward(const Pass& pass, const ScheduleRow& row, BackwardPart p
       groups_.pipeline_backward->receive(grad, from.stage).wait();
     }
   }
+  if (pass.events.row_begins) pass.events.row_begins();
   const bool last_microbatch = row.microbatch + 1 == static_cast<int>(pass.microbatches.size());
   for (size_t i = layers.size(); i-- > 0;) {
     const Tensor input = i > 0 ? slot.outputs[i - 1] : slot.input;
@@ -228,6 +231,7 @@ void Executor::backward(const Pass& pass, const ScheduleRow& row, BackwardPart p
       pass.events.gradients_complete(first_layer(row.chunk) + static_cast<int>(i));
     grad = grad_input;
   }
+  if (pass.events.row_ends) pass.events.row_ends(row);
   if (has_input(row.chunk)) {
     const Schedule::Piece to = neighbour(row.chunk, -1);
     if (to.stage != groups_.at.pp) grad_sending_ = groups_.pipeline_backward->send(grad_sent_, to.stage);

@@ -15,6 +15,9 @@ namespace railyard {
 struct ExecutorEvents {
   std::function<void(int layer)> before_layer;        // its parameters are about to be used
   std::function<void(int layer)> gradients_complete;  // its last backward of the step is over
+  // A row's input is here and its layers are about to run; they have been issued, and its output not yet been sent.
+  std::function<void()> row_begins;
+  std::function<void(const ScheduleRow& row)> row_ends;
 };
 
 class Executor {

@@ -12,12 +12,16 @@
 #include "runtime/optim/learning_rate.hpp"
 #include "runtime/train/collectives.hpp"
 #include "runtime/train/rank_state.hpp"
+#include "runtime/train/row_clock.hpp"
 #include "runtime/train/training_state.hpp"
 
 namespace railyard {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kTimedStep = 3;          // of a start: the first ones also choose algorithms and fill caches
+constexpr std::size_t kMostTimedRows = 200000;  // of a step over all stages; the picture shows no more anyway
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -77,10 +81,7 @@ class TrainLoop {
 
   void restore() {
     std::optional<std::int64_t> step;
-    if (job_.checkpoint.resume != "never")
-      step = latest_valid(checkpoint_dir(), collectives_, [&](const std::string& reason) { say(reason); });
-    if (!step && job_.checkpoint.resume == "must")
-      throw UsageError("checkpoint.resume: \"must\", but {} holds no valid checkpoint", checkpoint_dir().string());
+    if (job_.checkpoint.resume != "never") step = find_checkpoint();
     if (step) {
       CheckpointReader reader(step_folder(checkpoint_dir(), *step));
       const CheckpointInfo& info = reader.manifest().info;
@@ -100,6 +101,26 @@ class TrainLoop {
     }
   }
 
+  // The newest whole checkpoint. Where there are some but none is whole, nothing is started over by itself.
+  std::optional<std::int64_t> find_checkpoint() {
+    std::vector<std::string> rejected;  // on rank 0
+    const auto step =
+        latest_valid(checkpoint_dir(), collectives_, [&](const std::string& why) { rejected.push_back(why); });
+    if (step) {
+      for (const std::string& why : rejected) say(why);
+      return step;
+    }
+    const std::string newest = communicator_.broadcast(rejected.empty() ? std::string() : rejected.front(), 0);
+    if (!newest.empty())
+      throw UsageError(
+          "{} holds no valid checkpoint: {}; bring a whole one back, or set checkpoint.resume = \"never\" or another "
+          "--run-dir to start over",
+          checkpoint_dir().string(), newest);
+    if (job_.checkpoint.resume == "must")
+      throw UsageError("checkpoint.resume: \"must\", but {} holds no checkpoint", checkpoint_dir().string());
+    return std::nullopt;
+  }
+
   void initialise_from(const InitFromSpec& from) {
     if (!from.weights_only) throw UsageError("checkpoint.init_from: without weights_only = true: not built yet");
     std::filesystem::path dir = from.path;
@@ -115,6 +136,9 @@ class TrainLoop {
   // ---- the loop ----
   TrainEnd loop() {
     const Clock::time_point begin = Clock::now();
+    const Schedule& schedule = state_->executor.schedule();
+    if (schedule.rows.front().size() * schedule.rows.size() <= kMostTimedRows)
+      timed_step_ = std::min(step_ + kTimedStep, job_.train.iterations) - 1;
     while (step_ < job_.train.iterations) {
       const bool stop = one_step();
       if (evaluates() && (step_ % job_.eval.every == 0 || step_ == job_.train.iterations)) evaluate();
@@ -146,9 +170,15 @@ class TrainLoop {
     const double expected = static_cast<double>(global_batch * s.model.shape.spec.seq_length);
     s.optimizer.clear_gradients();
     backend_.zero(s.losses);
+    std::optional<RowClock> clock;
     if (!skipped) {
-      const ExecutorEvents events{.before_layer = [&](int layer) { s.optimizer.wait_parameters(layer); },
-                                  .gradients_complete = [&](int layer) { reduce_ready(layer); }};
+      ExecutorEvents events{.before_layer = [&](int layer) { s.optimizer.wait_parameters(layer); },
+                            .gradients_complete = [&](int layer) { reduce_ready(layer); }};
+      if (step_ == timed_step_) {
+        clock.emplace(groups_, backend_);
+        events.row_begins = [&] { clock->row_begins(); };
+        events.row_ends = [&](const ScheduleRow& row) { clock->row_ends(row); };
+      }
       next_bucket_ = static_cast<int>(s.store.buckets().size()) - 1;
       done_.assign(s.store.layers().size(), false);
       s.executor.train_step(microbatches, s.losses, static_cast<float>(1.0 / expected), events);
@@ -165,6 +195,7 @@ class TrainLoop {
     }
     if (skipped) ++skipped_;
     ++step_;
+    if (clock) tell_timeline(*clock);
     consumed_samples_ += global_batch;
     if (pending_published(exchange.unwritten)) publish();
 
@@ -192,6 +223,11 @@ class TrainLoop {
       environment_.on_step(record);
     }
     return exchange.stop;
+  }
+
+  void tell_timeline(RowClock& clock) {
+    const auto timeline = clock.gather(step_);
+    if (timeline && environment_.on_timeline) environment_.on_timeline(*timeline);
   }
 
   // Buckets are reduced in descending order on all ranks, as soon as the backward pass of their layers is over.
@@ -339,6 +375,7 @@ class TrainLoop {
   std::optional<RankState> state_;
   CheckpointWriter* writer_ = nullptr;
   std::int64_t step_ = 0, consumed_samples_ = 0, saved_ = -1, skipped_ = 0, not_finite_ = 0;
+  std::int64_t timed_step_ = -1;  // the step whose rows are measured
   int next_bucket_ = -1;
   std::vector<bool> done_;
   std::vector<double> host_losses_;

@@ -9,6 +9,7 @@
 #include "runtime/comm/group.hpp"
 #include "runtime/compute/backend.hpp"
 #include "runtime/report/metrics.hpp"
+#include "runtime/report/timeline.hpp"
 #include "runtime/tensor/arena.hpp"
 
 namespace railyard {
@@ -25,7 +26,8 @@ struct TrainEnvironment {
   // On rank 0.
   std::function<void(const StepRecord&)> on_step;
   std::function<void(const EvaluationRecord&)> on_evaluation;
-  std::function<void(const std::string&)> say;  // one line for people
+  std::function<void(const PipelineTimeline&)> on_timeline;  // of one early step of each start
+  std::function<void(const std::string&)> say;               // one line for people
 };
 
 enum class TrainEnd {

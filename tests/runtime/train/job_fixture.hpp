@@ -33,6 +33,7 @@ JobSpec llama_job();
 struct RunOutcome {
   std::vector<StepRecord> steps;
   std::vector<EvaluationRecord> evaluations;
+  std::vector<PipelineTimeline> timelines;
   TrainResult result;
 };
 

@@ -90,6 +90,7 @@ RunOutcome run_job(const JobSpec& job, const std::filesystem::path& run_dir, int
       ++steps;
     };
     environment.on_evaluation = [&](const EvaluationRecord& record) { outcome.evaluations.push_back(record); };
+    environment.on_timeline = [&](const PipelineTimeline& timeline) { outcome.timelines.push_back(timeline); };
     const TrainResult result = train(job, layout, environment);
     if (communicator.rank() == 0) outcome.result = result;
   });

@@ -78,11 +78,7 @@ TEST(Layouts, InitialWeightsAreBitIdentical) {
     Folder reference_folder;
     run_job(job, reference_folder.path(), 1);
     const auto reference = read_checkpoint(reference_folder.path(), 1);
-    for (const LayoutCase& layout : {LayoutCase{2, 1, 1, true, false},
-                                     {1, 4, 1, false, false},
-                                     {1, 1, 4, false, true},
-                                     {4, 2, 1, false, false},
-                                     {2, 2, 2, true, true}}) {
+    for (const LayoutCase& layout : all_layouts()) {
       Folder folder;
       run_job(with_layout(job, layout), folder.path(), layout.tp * layout.pp * layout.dp);
       const auto weights = read_checkpoint(folder.path(), 1);

@@ -1,8 +1,13 @@
 // railyard bench: measures this machine.
 #include "launch/cli/command_bench.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <thread>
 
@@ -48,10 +53,24 @@ int bench_step(const Options& options) {
   for (const std::string& name : options.cases)
     if (std::none_of(cases.begin(), cases.end(), [&](const StepCase& c) { return c.name == name; }))
       throw UsageError("no case \"{}\"; see railyard bench step --help", name);
+  std::vector<StepCase> wanted;
   for (const StepCase& step_case : cases) {
     const bool named = std::find(options.cases.begin(), options.cases.end(), step_case.name) != options.cases.end();
-    if (!named && (!options.cases.empty() || step_case.cuda != (options.step.device == "cuda"))) continue;
+    if (named || (options.cases.empty() && step_case.cuda == (options.step.device == "cuda")))
+      wanted.push_back(step_case);
+  }
+  // Each of several in a process of its own: first steps and peaks are then those of a fresh start.
+  for (const StepCase& step_case : wanted) {
+    if (const pid_t child = wanted.size() > 1 ? ::fork() : 0; child != 0) {
+      int status = 0;
+      if (child < 0 || ::waitpid(child, &status, 0) != child)
+        throw RunError("cannot start a process: {}", std::strerror(errno));
+      if (!WIFEXITED(status)) throw RunError("{}: was killed by signal {}", step_case.name, WTERMSIG(status));
+      if (WEXITSTATUS(status) != kExitDone) return WEXITSTATUS(status);
+      continue;
+    }
     print(step_case, options.step, run_step_bench(step_case, options.step), options.json);
+    return kExitDone;
   }
   return kExitDone;
 }

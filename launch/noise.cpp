@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "runtime/base/error.hpp"
@@ -44,11 +45,23 @@ constexpr std::array<std::string_view, 9> kParts = {
     "launch/slurm: _step_signal: Terminating StepId=",
 };
 
+// Open MPI's words about boxes that it did not print once more.
+constexpr std::array<std::string_view, 3> kAggregates = {
+    " sent help message help-",
+    "to 0 to see all help / error messages",
+    "util/show_help.c at line ",
+};
+constexpr std::string_view kOurs = "railyard: ";
+
+bool has_any(std::string_view line, std::span<const std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return line.find(part) != std::string_view::npos; });
+}
+
 bool repeats_an_end(const std::string& line) {
   const bool from_slurm = line.starts_with("srun: ") || line.starts_with("slurmstepd: ");
   if (line.starts_with("mpirun: Forwarding signal ") || line.starts_with("srun: forwarding signal ")) return true;
-  return from_slurm && std::any_of(kParts.begin(), kParts.end(),
-                                   [&](std::string_view part) { return line.find(part) != std::string::npos; });
+  return (from_slurm && has_any(line, kParts)) || (line.starts_with('[') && has_any(line, kAggregates));
 }
 
 }  // namespace
@@ -58,9 +71,7 @@ void NoiseFilter::line(const std::string& text, std::string& shown, std::string&
   if (is_ruler(bare)) {
     block_ += text;
     if (in_block_) {
-      const bool noise = std::any_of(kBoxes.begin(), kBoxes.end(),
-                                     [&](std::string_view box) { return block_.find(box) != std::string::npos; });
-      (noise ? hidden : shown) += block_;
+      (has_any(block_, kBoxes) ? hidden : shown) += block_;
       block_.clear();
     }
     in_block_ = !in_block_;
@@ -75,7 +86,13 @@ void NoiseFilter::line(const std::string& text, std::string& shown, std::string&
     }
     return;
   }
-  (repeats_an_end(text) ? hidden : shown) += text;
+  bool repeats = repeats_an_end(text);
+  if (bare.starts_with(kOurs)) {
+    // Ranks agree on who speaks by a file in the run directory; where that cannot be written, all of them do.
+    repeats = bare.substr(kOurs.size()) == last_message_;
+    last_message_ = bare.substr(kOurs.size());
+  }
+  (repeats ? hidden : shown) += text;
 }
 
 void NoiseFilter::feed(std::string_view bytes, std::string& shown, std::string& hidden) {
@@ -87,9 +104,7 @@ void NoiseFilter::feed(std::string_view bytes, std::string& shown, std::string& 
 
 void NoiseFilter::finish(std::string& shown, std::string& hidden) {
   if (!partial_.empty()) line(std::exchange(partial_, {}), shown, hidden);
-  const bool noise = std::any_of(kBoxes.begin(), kBoxes.end(),
-                                 [&](std::string_view box) { return block_.find(box) != std::string::npos; });
-  (noise ? hidden : shown) += std::exchange(block_, {});
+  (has_any(block_, kBoxes) ? hidden : shown) += std::exchange(block_, {});
   in_block_ = false;
 }
 
@@ -102,9 +117,14 @@ FilteredErrors::FilteredErrors(std::filesystem::path file) : file_(std::move(fil
 }
 
 FilteredErrors::~FilteredErrors() {
-  close_write_end();
-  thread_.join();
+  finish();
   close(read_end_);
+}
+
+std::string FilteredErrors::finish() {
+  close_write_end();
+  if (thread_.joinable()) thread_.join();
+  return filter_.last_message();
 }
 
 void FilteredErrors::close_write_end() {
@@ -115,7 +135,6 @@ void FilteredErrors::pass_on() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  NoiseFilter filter;
   int log = -1;
   const auto emit = [&](const std::string& shown, const std::string& hidden) {
     for (std::string_view rest = shown; !rest.empty();) {
@@ -133,11 +152,11 @@ void FilteredErrors::pass_on() {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     std::string shown, hidden;
-    filter.feed({buffer.data(), static_cast<std::size_t>(count)}, shown, hidden);
+    filter_.feed({buffer.data(), static_cast<std::size_t>(count)}, shown, hidden);
     emit(shown, hidden);
   }
   std::string shown, hidden;
-  filter.finish(shown, hidden);
+  filter_.finish(shown, hidden);
   emit(shown, hidden);
   if (log >= 0) close(log);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <ctime>
 #include <functional>
 #include <new>
@@ -95,9 +96,12 @@ Reason classify(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return Reason::kOutOfMemory;
   const auto* known = dynamic_cast<const Error*>(&error);
   if (known != nullptr && known->exit_code() == kExitUsage) return Reason::kBadInput;
-  const std::string_view text = error.what();
+  return classify(std::string_view(error.what()));
+}
+
+Reason classify(std::string_view message) {
   for (const Clue& clue : kClues)
-    if (text.find(clue.text) != std::string_view::npos) return clue.reason;
+    if (message.find(clue.text) != std::string_view::npos) return clue.reason;
   return Reason::kError;
 }
 
@@ -177,9 +181,10 @@ Ending judge(const fs::path& run_dir, int start, int status, bool asked_to_stop)
     ending.reason = status == kExitUsage ? Reason::kBadInput : Reason::kRankKilled;
     ending.exit_code = status == kExitUsage ? kExitUsage : kExitFailed;
     ending.detail =
-        status > 128 ? fmt::format("a rank was killed by signal {}{}", status - 128,
-                                   status == 137 ? " (by a person, the kernel or the cgroup for want of memory)" : "")
-                     : fmt::format("the ranks ended with status {} without a word", status);
+        status > 128 && status <= 128 + SIGRTMAX
+            ? fmt::format("a rank was killed by signal {}{}", status - 128,
+                          status == 137 ? " (by a person, the kernel or the cgroup for want of memory)" : "")
+            : fmt::format("the ranks ended with status {} without a word", status);
   }
   return ending;
 }

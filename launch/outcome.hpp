@@ -51,6 +51,8 @@ void leave_rank_end(const std::filesystem::path& run_dir, int start, const RankE
 
 // Finds the word for an exception from its type and text.
 [[nodiscard]] Reason classify(const std::exception& error);
+// The same from the text alone; kError when it has no clue.
+[[nodiscard]] Reason classify(std::string_view message);
 
 // One start of a run, as the launcher saw it end.
 struct Ending {

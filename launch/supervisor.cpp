@@ -24,7 +24,8 @@ using Clock = std::chrono::steady_clock;
 struct StepEnd {
   int status = 0;
   bool asked_to_stop = false;
-  int signal = 0;  // that asked
+  int signal = 0;            // that asked
+  std::string last_message;  // of a rank; empty: none
 };
 
 // A person who asks twice means it: the ranks get this long to die before they are killed.
@@ -42,6 +43,7 @@ StepEnd run_step(const StepCommand& command, SignalWatch& watch, const fs::path&
   while (true) {
     if (const auto status = child.poll()) {
       end.status = *status;
+      end.last_message = errors.finish();
       return end;
     }
     std::error_code ignored;
@@ -134,6 +136,11 @@ Ending supervise(RunDirectory& run, SignalWatch& watch, const SupervisorOptions&
       if (said.find("Out Of Memory") != std::string::npos || said.find("oom-kill") != std::string::npos ||
           said.find("oom_kill") != std::string::npos)
         ending.reason = Reason::kOutOfMemory;
+      // A rank that fails because nothing can be written cannot leave a record of it either.
+      if (classify(end.last_message) == Reason::kFileSystem) {
+        ending.reason = Reason::kFileSystem;
+        ending.detail = end.last_message;
+      }
     }
     if (options.inspect) options.inspect(ending);
     const bool again = !end.asked_to_stop && worth_restarting(ending) && restarts < options.max_restarts;
@@ -144,7 +151,7 @@ Ending supervise(RunDirectory& run, SignalWatch& watch, const SupervisorOptions&
     try {
       write_why(run.path(), ending);
     } catch (const RunError& problem) {
-      std::fprintf(stderr, "railyard: %s\n", problem.what());
+      if (ending.reason != Reason::kFileSystem) std::fprintf(stderr, "railyard: %s\n", problem.what());
     }
     if (!again) {
       if (worth_restarting(ending) && !end.asked_to_stop && options.max_restarts > 0)

@@ -40,6 +40,25 @@ TEST(Noise, HidesWhatSrunRepeats) {
   EXPECT_EQ(hidden, "srun: error: node3: task 5: Exited with exit code 75\n");
 }
 
+TEST(Noise, HidesWhatOpenMpiSaysOfBoxesItLeftOut) {
+  const auto [shown, hidden] = filter(
+      "[vm:08471] 3 more processes have sent help message help-mpi-api.txt / mpi-abort\n[vm:08471] Set MCA parameter "
+      "\"orte_base_help_aggregate\" to 0 to see all help / error messages\n[vm:08514] [[19900,0],0] ORTE_ERROR_LOG: "
+      "Out "
+      "of resource in file ../../../orte/util/show_help.c at line 501\n[vm:1] something else\n",
+      11);
+  EXPECT_EQ(shown, "[vm:1] something else\n");
+}
+
+// Where the run directory cannot be written, ranks cannot agree on who speaks.
+TEST(Noise, ShowsWhatAllRanksSayOnce) {
+  NoiseFilter noise;
+  std::string shown, hidden;
+  noise.feed("railyard: disk full\nrailyard: disk full\nrailyard: another\n", shown, hidden);
+  EXPECT_EQ(shown, "railyard: disk full\nrailyard: another\n");
+  EXPECT_EQ(noise.last_message(), "another");
+}
+
 TEST(Noise, PassesALiveBarOn) {
   NoiseFilter noise;
   std::string shown, hidden;

@@ -2,25 +2,10 @@
 # railyard run on local ranks: a killed rank, Ctrl-C, a killed launcher, a second run. run_local.sh PATH_OF_RAILYARD
 set -euo pipefail
 program=$(readlink -f "$1")
-tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-command -v mpirun >/dev/null || { echo "SKIPPED: mpirun is not installed" >&2; exit 77; }
-# shellcheck source=../../slurm/lib.sh
-. "$tests/slurm/lib.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-cp "$tests/slurm/job.lua" .
-for i in $(seq 1 400); do printf 'and the number after %d is %d. ' "$i" $((i + 1)); done >corpus.txt
-PATH=$(dirname "$program"):$PATH
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+prepare
 
-rank_of() {  # rank_of RUN RANK: its process id
-  local pid
-  for pid in $(pgrep -x railyard); do
-    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "RAILYARD_RUN_DIR=$work/$1" &&
-      tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then echo "$pid"; return; fi
-  done
-  return 1
-}
 no_ranks() { ! rank_of "$1" 0 && ! rank_of "$1" 1; }
 
 railyard run job.lua --ranks 2 "${long[@]}" --run-dir reference >reference.txt 2>&1

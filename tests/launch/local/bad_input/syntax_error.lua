@@ -1,0 +1,4 @@
+--@ error: .*syntax_error\.lua:3: .*
+return job {
+  name = "bad" "worse",
+}

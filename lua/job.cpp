@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lua/host/convert.hpp"
+#include "lua/schema/data_lists.hpp"
 #include "lua/schema/job_checks.hpp"
 #include "lua/schema/job_schema.hpp"
 #include "lua/schema/places.hpp"
@@ -23,6 +24,7 @@ void bake(Json& document, const std::string& file) {
   optimizer["beta2"] = optimizer["betas"][1];
   optimizer.erase("betas");
   train.erase("samples");
+  document["data"].erase("per_split");
 }
 
 void check_steps(const Json& document, std::vector<Finding>& findings) {
@@ -59,6 +61,8 @@ EvaluatedJob evaluate(const std::string& text, const std::string& name, const st
 
   const Places places(host.sources(), "job", evaluation.call_line, settings);
   std::vector<Finding> findings;
+  spell_out_data_lists(evaluation.value, findings);
+  places.refuse(findings);
   Json document = job_schema().check(evaluation.value, {options.require_built}, findings);
   places.refuse(findings);
   check_steps(document, findings);

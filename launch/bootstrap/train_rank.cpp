@@ -36,7 +36,8 @@ class Reports {
       : run_dir_(context.run_dir),
         metrics_(context.run_dir / "metrics.jsonl"),
         log_file_(std::fopen((context.run_dir / "log" / fmt::format("train-{}.txt", context.start)).c_str(), "a")),
-        folder_(job.log.tensorboard ? std::optional(context.run_dir / "tensorboard") : std::nullopt) {
+        folder_(job.log.tensorboard ? std::optional(context.run_dir / "tensorboard") : std::nullopt),
+        restarted_(context.start > 1) {
     ConsoleOptions options;
     options.format = job.log.format == "megatron" ? ConsoleFormat::kMegatron : ConsoleFormat::kRailyard;
     options.iterations = job.train.iterations;
@@ -52,17 +53,14 @@ class Reports {
   }
   void step(const StepRecord& record) {
     metrics_.append(record);
-    if (folder_ && !board_) {
-      // Earlier starts may have written steps that the checkpoint does not have.
-      const TensorBoard::Resume before{record.step - 1, record.consumed_samples - record.global_batch};
-      board_.emplace(*folder_, before.step > 0 ? std::optional(before) : std::nullopt);
-    }
+    open_board({record.step - 1, record.consumed_samples - record.global_batch});
     if (board_) board_->step(record);
     screen_->step(record);
     if (log_) log_->step(record);
   }
   void evaluation(const EvaluationRecord& record) {
     metrics_.append(record);
+    if (record.step == 0) open_board({0, 0});
     if (board_) board_->evaluation(record);
     screen_->evaluation(record);
     if (log_) log_->evaluation(record);
@@ -81,10 +79,16 @@ class Reports {
   }
 
  private:
+  // Earlier starts may have written steps behind the checkpoint from which this one goes on.
+  void open_board(const TensorBoard::Resume& before) {
+    if (folder_ && !board_) board_.emplace(*folder_, restarted_ ? std::optional(before) : std::nullopt);
+  }
+
   std::filesystem::path run_dir_;
   MetricsLog metrics_;
   std::unique_ptr<std::FILE, CloseFile> log_file_;
   std::optional<std::filesystem::path> folder_;
+  bool restarted_;
   std::optional<TensorBoard> board_;
   std::optional<Console> screen_, log_;
 };

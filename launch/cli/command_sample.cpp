@@ -43,8 +43,9 @@ int sample(const Options& options) {
   std::vector<std::int32_t> prompt;
   tokenizer->encode(options.prompt, prompt, data::SpecialTokens::kRecognised);
   const auto backend = make_cpu_backend({.threads = options.threads});
+  LoadedModel model(job, step_folder(dir, *step), *backend);
   std::fputs(options.prompt.c_str(), stdout);
-  sample_tokens(job, step_folder(dir, *step), *backend, prompt, options.sample, [&](std::int32_t id) {
+  sample_tokens(model, prompt, options.sample, [&](std::int32_t id) {
     std::string text;
     tokenizer->decode(std::span(&id, 1), text);
     std::fwrite(text.data(), 1, text.size(), stdout);

@@ -294,6 +294,19 @@ class Importer {
          {std::pair("data-path", "data.train"), std::pair("train-data-path", "data.train"),
           std::pair("valid-data-path", "data.valid"), std::pair("test-data-path", "data.test")})
       if (const Flag* flag = find(option); flag != nullptr && !flag->values.empty()) sources(*flag, path);
+    if (const Flag* flag = find("data-args-path"); flag != nullptr && !flag->values.empty()) sources_in_file(*flag);
+  }
+
+  // A file of what --data-path takes.
+  void sources_in_file(Flag flag) {
+    const Flag named = flag;
+    std::error_code error;
+    const std::filesystem::path file = flag.values.front().plain();
+    if (flag.values.front().has_variable() || !std::filesystem::is_regular_file(file, error))
+      return cannot(named, "cannot be read here; put its list into data.train");
+    flag.values = shell_words(read_file(file));
+    if (flag.values.empty()) return cannot(named, "holds no prefix");
+    sources(flag, "data.train");
   }
 
   // A list of prefixes, or weights and prefixes in turn: pairs when the count is even and some weight is a number.

@@ -58,9 +58,9 @@ class Checker {
              m.rope_dims(), m.rotary_percent, m.head_dim);
     if (m.position == "rope" && m.rotary_percent == 1.0 && m.head_dim % 2 != 0)
       report("model.head_dim", "rotary positions need an even head_dim, got {}", m.head_dim);
-    if (m.position == "learned" && m.seq_length > m.max_positions)
-      report("model.seq_length", "{} is longer than the learned positions; raise model.max_positions ({})",
-             m.seq_length, m.max_positions);
+    if (m.position != "none" && m.seq_length > m.max_positions)
+      report("model.seq_length", "{} is longer than the {} positions; raise model.max_positions ({})", m.seq_length,
+             m.position == "learned" ? "learned" : "rotary", m.max_positions);
     if (m.rope_scaling && m.position != "rope") report("model.rope_scaling", "needs model.position = \"rope\"");
     if (m.vocab == 0 && !job_.data.tokenizer && !job_.data.mock)
       report("model.vocab", "\"auto\" takes the size from data.tokenizer, which is not given");
@@ -86,6 +86,12 @@ class Checker {
 
   // "969,30,1": up to three shares, not all zero, none negative.
   void split() {
+    const bool lists = !job_.data.valid.empty() || !job_.data.test.empty();
+    if (lists && !job_.data.split.empty())
+      report("data.split", "cannot go with data.valid or data.test, which name the splits' files themselves");
+    if (lists && job_.data.valid.empty() && job_.eval.every > 0)
+      report("data.valid", "missing; eval.every asks for evaluations");
+    if (lists) return;
     std::vector<double> shares;
     std::string part;
     bool fits = true;

@@ -27,6 +27,11 @@ Json iterations_of_samples(const Json& job) {
   return samples > 0 ? Json(samples / job.at("train").at("global_batch").get<std::int64_t>()) : Json(nullptr);
 }
 
+Json usual_split(const Json& job) {
+  const Json& data = job.at("data");
+  return data.at("valid").empty() && data.at("test").empty() ? "969,30,1" : "";
+}
+
 std::vector<Key> model_keys() {
   return {
       table("model", "the model; models.transformer or a preset makes it"),
@@ -73,7 +78,7 @@ std::vector<Key> model_keys() {
       boolean("model.qkv_bias", "biases of the query, key and value projection")
           .value(nullptr)
           .derive("bias", [](const Json& job) { return model(job, "bias"); }),
-      boolean("model.qk_norm", "RMSNorm of each head's queries and keys").not_built(),
+      boolean("model.qk_norm", "RMSNorm of each head's queries and keys"),
       integer("model.window", "sliding attention window in tokens, 0: none").value(0).range(0, kLargestSize),
       boolean("model.tied_embeddings", "output head shares the embedding"),
       number("model.attention_dropout", "dropout of attention weights").value(0.0).range(0, 0.99),
@@ -89,14 +94,18 @@ std::vector<Key> model_keys() {
 std::vector<Key> data_keys() {
   std::vector<Key> keys{table("data", "what is trained on")};
   for (const std::string name : {"train", "valid", "test"}) {
-    keys.push_back(tables("data." + name, "token files (.bin and .idx) and their weights").text_for("path"));
+    keys.push_back(tables("data." + name, "token files (.bin and .idx) and their weights; Megatron's lists do too")
+                       .text_for("path"));
     keys.push_back(text("data." + name + "[].path", "prefix of .bin and .idx").value(nullptr).required());
     keys.push_back(number("data." + name + "[].weight", "share in the blend").above(0).below_or_at(1e12));
   }
   std::vector<Key> rest{
+      text("data.per_split", "Megatron's JSON file of lists for train, valid and test, instead of these keys"),
       text("data.text", "a plain text file instead of token files"),
       boolean("data.mock", "made-up tokens instead of data"),
-      text("data.split", "shares of train, valid and test").value("969,30,1"),
+      text("data.split", "shares of train, valid and test")
+          .value(nullptr)
+          .derive("969,30,1, but none where valid or test are listed", usual_split),
       optional_table("data.tokenizer", "how text becomes tokens").text_for("type"),
       text("data.tokenizer.type", "kind of tokenizer")
           .required()
@@ -107,7 +116,7 @@ std::vector<Key> data_keys() {
           .one_of({"sequential", "random"}),
       text("data.cache", "folder for index files").value(""),
       boolean("data.reset_position_ids", "positions start anew in each document"),
-      boolean("data.reset_attention_mask", "no attention across documents").not_built(),
+      boolean("data.reset_attention_mask", "no attention across documents"),
       boolean("data.eod_mask_loss", "no loss on ends of documents"),
   };
   keys.insert(keys.end(), rest.begin(), rest.end());

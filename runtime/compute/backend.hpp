@@ -74,6 +74,10 @@ struct AttentionShape {
   [[nodiscard]] std::int64_t output_columns() const { return q_heads * d_v; }
 };
 
+// Aborts unless the tensors of Backend::head_norm_forward and its backward have the shapes and types told there.
+void check_head_norm(const AttentionShape& shape, const Tensor& packed, const Tensor& q_weight, const Tensor& k_weight,
+                     const Tensor& raw, const Tensor& rstd);
+
 // Dropout by Philox: the element of feature f of token (sample s, position p) is kept when
 // uniform_open(philox4x32(s low, s high, p, f / 4; key).x[f % 4]) >= probability, and divided by (1 - probability).
 // For attention the element of (head h, query position p, key position j) uses counters (s low, s high, p, j / 4) with
@@ -193,20 +197,30 @@ class Backend {
                              const Tensor& grad_weight, const Tensor& grad_bias) = 0;
 
   // ---- attention ----
+  // RMSNorm of each q and k head of packed [n, packed_columns] in place: head = head / rms(head) * its kind's weight
+  // [d_qk]. raw [n, (q_heads + kv_heads) * d_qk] keeps the heads as they were, rstd [n, q_heads + kv_heads] is fp32.
+  virtual void head_norm_forward(const AttentionShape& shape, const Tensor& packed, const Tensor& q_weight,
+                                 const Tensor& k_weight, float epsilon, const Tensor& raw, const Tensor& rstd) = 0;
+  // The q and k heads of grad_packed in place; grad_q_weight, grad_k_weight [d_qk] fp32 += their gradients.
+  virtual void head_norm_backward(const AttentionShape& shape, const Tensor& grad_packed, const Tensor& raw,
+                                  const Tensor& q_weight, const Tensor& k_weight, const Tensor& rstd,
+                                  const Tensor& grad_q_weight, const Tensor& grad_k_weight) = 0;
   // Rotary positions in place on the q and k heads of packed [n, packed_columns]: rotate-half pairs (i, i + dims/2) of
   // the first `dims` = 2 * table columns features. `cosine`, `sine` [max_positions, dims/2] fp32, row =
   // positions[token] (int32). `inverse` rotates back (the backward pass).
   virtual void rope(const Tensor& packed, const AttentionShape& shape, const Tensor& positions, const Tensor& cosine,
                     const Tensor& sine, bool inverse) = 0;
   // Causal attention. out [n, output_columns]; log_sum_exp [batch, q_heads, length] fp32 is saved. Never length^2
-  // memory. `workspace` has at least attention_workspace(shape, backward) bytes.
+  // memory. `workspace` has at least attention_workspace(shape, backward) bytes. first_keys (optional) [batch, length]
+  // int32: the first position of its sample that a query sees, never falling along the sample.
   [[nodiscard]] virtual std::size_t attention_workspace(const AttentionShape& shape, DType dtype,
                                                         bool backward) const = 0;
   virtual void attention_forward(const AttentionShape& shape, const Tensor& packed, const Dropout& dropout,
-                                 const Tensor& out, const Tensor& log_sum_exp, const Tensor& workspace) = 0;
+                                 const Tensor& first_keys, const Tensor& out, const Tensor& log_sum_exp,
+                                 const Tensor& workspace) = 0;
   virtual void attention_backward(const AttentionShape& shape, const Tensor& packed, const Tensor& out,
                                   const Tensor& log_sum_exp, const Tensor& grad_out, const Dropout& dropout,
-                                  const Tensor& grad_packed, const Tensor& workspace) = 0;
+                                  const Tensor& first_keys, const Tensor& grad_packed, const Tensor& workspace) = 0;
 
   // ---- MLP ----
   // Gated kinds: u [n, 2f] = [gate | up], s [n, f] = act(gate) * up. Others: u [n, f], s [n, f] = act(u).

@@ -23,6 +23,7 @@ struct ModelShape {
   std::int64_t micro_batch = 1;   // samples of a microbatch
   int tp = 1, tp_rank = 0;
   bool sequence_parallel = false;
+  bool documents_apart = false;      // a document does not see those before it in its sample
   bool eight_bit = false;            // linear layers of blocks multiply in 8-bit numbers
   std::int64_t first_last_wide = 0;  // but not those of so many blocks at each end
   std::int64_t padded_vocab = 0;     // multiple of vocab_divisible_by x tp
@@ -76,6 +77,7 @@ struct Microbatch {
   Tensor weights;     // [tokens] fp32, the loss mask
   Tensor positions;   // [tokens] int32
   Tensor sample_ids;  // [tokens] int64, the sample's number in the run's order
+  Tensor first_keys;  // [tokens] int32, the first position of its sample that a token sees; undefined: 0 for all
 };
 
 // Which part of the backward pass to run. Both at once lets a layer put weight gradients under communication.

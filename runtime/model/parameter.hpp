@@ -27,7 +27,8 @@ struct ParameterSpec {
   std::vector<ParameterPiece> pieces;
   bool decay = false;          // weight decay applies (matrices)
   bool split_over_tp = false;  // else every tp rank holds the same values
-  // Replicated over tp, but each tp rank sees only its tokens (sequence parallelism): gradients are summed over tp.
+  // Replicated over tp, but each tp rank sees only its tokens (sequence parallelism) or its heads: gradients are summed
+  // over tp.
   bool sum_over_tp = false;
   bool tied_copy = false;  // a second copy of a tied parameter on another stage: not counted in the norm
 

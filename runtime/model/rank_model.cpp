@@ -20,6 +20,7 @@ RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordi
   model.shape =
       ModelShape::make(job.model, options.dtype, job.train.micro_batch, layout.tp, at.tp, layout.sequence_parallel);
   model.shape.seed = options.seed;
+  model.shape.documents_apart = job.data.reset_attention_mask;
   if (job.train.precision == "fp8") {
     if (job.train.fp8.recipe != "current")
       throw UsageError("train.fp8.recipe: \"{}\": not built yet; use \"current\"", job.train.fp8.recipe);

@@ -44,11 +44,14 @@ class TransformerBlock final : public Layer {
     column_parallel_forward(
         context, shape_, at(normed1_),
         qkv_linear_.forward(context, buffers, whole_input(at(normed1_), at), at(packed_), {}, parameters_));
+    if (query_norm_ >= 0)
+      backend.head_norm_forward(attention_, at(packed_), value(query_norm_), value(key_norm_), epsilon(),
+                                at(raw_heads_), at(head_rstd_));
     if (context.rope_cosine.defined())
       backend.rope(at(packed_), attention_, context.microbatch.positions, context.rope_cosine, context.rope_sine,
                    false);
-    backend.attention_forward(attention_, at(packed_), attention_dropout(context), at(attention_out_), at(log_sum_exp_),
-                              at(attention_workspace_));
+    backend.attention_forward(attention_, at(packed_), attention_dropout(context), context.microbatch.first_keys,
+                              at(attention_out_), at(log_sum_exp_), at(attention_workspace_));
     if (fused_residual_) {
       backend.gemm(projection_linear_.forward(context, buffers, at(attention_out_), at(residual_), input, parameters_));
     } else {
@@ -104,6 +107,10 @@ class TransformerBlock final : public Layer {
       input_norm_bias_ = add(replicated_vector(shape_, name_ + ".input_norm.bias", m.hidden, 0.0F));
     qkv_ = add(column_parallel_weight(shape_, attention + ".qkv", qkv, m.hidden));
     if (m.bias || m.qkv_bias) qkv_bias_ = add(column_parallel_bias(shape_, attention + ".qkv", qkv));
+    if (m.qk_norm) {
+      query_norm_ = add(head_norm(attention + ".query_norm.weight"));
+      key_norm_ = add(head_norm(attention + ".key_norm.weight"));
+    }
     projection_ = add(row_parallel_weight(shape_, attention + ".proj", m.hidden, m.heads * m.head_dim));
     if (m.bias) projection_bias_ = add(replicated_vector(shape_, attention + ".proj.bias", m.hidden, 0.0F));
     mlp_norm_ = add(replicated_vector(shape_, name_ + ".pre_mlp_norm.weight", m.hidden, one));
@@ -113,6 +120,13 @@ class TransformerBlock final : public Layer {
     if (m.bias) up_bias_ = add(column_parallel_bias(shape_, mlp + ".up", up));
     down_ = add(row_parallel_weight(shape_, mlp + ".down", m.hidden, m.ffn));
     if (m.bias) down_bias_ = add(replicated_vector(shape_, mlp + ".down.bias", m.hidden, 0.0F));
+  }
+
+  // Every tp rank holds it, and sees its own heads.
+  ParameterSpec head_norm(const std::string& parameter) const {
+    ParameterSpec spec = replicated_vector(shape_, parameter, shape_.spec.head_dim, 1.0F);
+    spec.sum_over_tp = shape_.tp > 1;
+    return spec;
   }
 
   void list_buffers() {
@@ -137,6 +151,11 @@ class TransformerBlock final : public Layer {
     if (centred) mean1_ = statistic("mean1");
     rstd1_ = statistic("rstd1");
     packed_ = work("qkv", n, attention_.packed_columns(), Lifetime::kSaved);
+    if (m.qk_norm) {
+      const std::int64_t normed_heads = attention_.q_heads + attention_.kv_heads;
+      raw_heads_ = work("raw_heads", n, normed_heads * attention_.d_qk, Lifetime::kSaved);
+      head_rstd_ = add("head_rstd", Shape{n, normed_heads}, Lifetime::kSaved, DType::kFloat32);
+    }
     attention_out_ = work("attention_out", n, heads, Lifetime::kSavedForWeight);
     log_sum_exp_ = add("log_sum_exp", Shape{attention_.batch, attention_.q_heads, attention_.length}, Lifetime::kSaved,
                        DType::kFloat32);
@@ -273,10 +292,14 @@ class TransformerBlock final : public Layer {
     if (part != BackwardPart::kWeight) {
       projection_linear_.backward_input(context, buffers, grad, at(grad_attention_), parameters_);
       backend.attention_backward(attention_, at(packed_), at(attention_out_), at(log_sum_exp_), at(grad_attention_),
-                                 attention_dropout(context), at(grad_packed_), at(attention_workspace_backward_));
+                                 attention_dropout(context), context.microbatch.first_keys, at(grad_packed_),
+                                 at(attention_workspace_backward_));
       if (context.rope_cosine.defined())
         backend.rope(at(grad_packed_), attention_, context.microbatch.positions, context.rope_cosine, context.rope_sine,
                      true);
+      if (query_norm_ >= 0)
+        backend.head_norm_backward(attention_, at(grad_packed_), at(raw_heads_), value(query_norm_), value(key_norm_),
+                                   at(head_rstd_), gradient(query_norm_), gradient(key_norm_));
     }
     if (part != BackwardPart::kInput) {
       projection_linear_.backward_weight(context, buffers, grad, at(attention_out_), parameters_);
@@ -306,6 +329,7 @@ class TransformerBlock final : public Layer {
 
   // Positions in the inventory's lists; -1: the layer has none.
   int input_norm_ = -1, input_norm_bias_ = -1, qkv_ = -1, qkv_bias_ = -1, projection_ = -1, projection_bias_ = -1;
+  int query_norm_ = -1, key_norm_ = -1, raw_heads_ = -1, head_rstd_ = -1;
   int mlp_norm_ = -1, mlp_norm_bias_ = -1, up_ = -1, up_bias_ = -1, down_ = -1, down_bias_ = -1;
   int normed1_ = -1, mean1_ = -1, rstd1_ = -1, packed_ = -1, attention_out_ = -1, log_sum_exp_ = -1, residual_ = -1;
   int normed2_ = -1, mean2_ = -1, rstd2_ = -1, up_out_ = -1;

@@ -123,10 +123,13 @@ void EventFile::add_record(std::string_view event) {
   file_.append(text);
 }
 
-// A reader drops points at and after the step that a start names: the first step of this start, not the checkpoint's.
+// A reader drops points at and after the step that a start names: the first step of this start, not the checkpoint's;
+// at 0 there may be an evaluation.
 TensorBoard::TensorBoard(const std::filesystem::path& folder, std::optional<Resume> resume)
-    : by_step_(folder, resume ? std::optional(resume->step + 1) : std::nullopt),
-      by_samples_(folder / "samples", resume ? std::optional(resume->consumed_samples + 1) : std::nullopt),
+    : by_step_(folder, resume ? std::optional(resume->step > 0 ? resume->step + 1 : 0) : std::nullopt),
+      by_samples_(
+          folder / "samples",
+          resume ? std::optional(resume->consumed_samples > 0 ? resume->consumed_samples + 1 : 0) : std::nullopt),
       consumed_samples_(resume ? resume->consumed_samples : 0) {}
 
 void TensorBoard::step(const StepRecord& record) {

@@ -43,7 +43,8 @@ class EventFile {
 // samples"). They are kept apart because a reader drops the later points of a dead start by the x axis of a whole run.
 class TensorBoard {
  public:
-  // Where a resumed run goes on: what was completed when the checkpoint was written.
+  // Where a resumed run goes on: what was completed when the checkpoint was written. From step 0 on nothing that
+  // earlier starts wrote counts.
   struct Resume {
     std::int64_t step = 0, consumed_samples = 0;
   };

@@ -10,6 +10,7 @@ BatchFeeder::BatchFeeder(const ModelShape& shape, int microbatches, int replica,
 
 void BatchFeeder::plan(ArenaPlan& plan) {
   const Shape all{microbatches_ * shape_.tokens()};
+  if (shape_.documents_apart) first_keys_slot_ = plan.add("first keys", MemoryKind::kOther, DType::kInt32, all);
   ids_slot_ = plan.add("token ids", MemoryKind::kOther, DType::kInt32, all);
   labels_slot_ = plan.add("labels", MemoryKind::kOther, DType::kInt32, all);
   positions_slot_ = plan.add("positions", MemoryKind::kOther, DType::kInt32, all);
@@ -24,10 +25,12 @@ void BatchFeeder::take(const Arena& arena, Backend& backend) {
   positions_ = arena.tensor(positions_slot_);
   weights_ = arena.tensor(weights_slot_);
   samples_ = arena.tensor(samples_slot_);
+  if (shape_.documents_apart) first_keys_ = arena.tensor(first_keys_slot_);
   const std::int64_t n = shape_.tokens();
   for (int m = 0; m < microbatches_; ++m)
     microbatch_views_.push_back({ids_.flat(m * n, n), labels_.flat(m * n, n), weights_.flat(m * n, n),
-                                 positions_.flat(m * n, n), samples_.flat(m * n, n)});
+                                 positions_.flat(m * n, n), samples_.flat(m * n, n),
+                                 shape_.documents_apart ? first_keys_.flat(m * n, n) : Tensor{}});
 }
 
 std::int64_t BatchFeeder::sample_of(std::int64_t first, int microbatch, std::int64_t j) const {
@@ -49,6 +52,8 @@ BatchFeeder::HostBatch BatchFeeder::read(const data::Dataset& dataset, std::int6
   batch.positions.resize(total);
   batch.weights.resize(total);
   batch.sample_ids.resize(total);
+  if (shape_.documents_apart) batch.first_keys.resize(total);
+  std::vector<std::int32_t> starts;
   for (int m = 0; m < microbatches_; ++m) {
     for (std::int64_t j = 0; j < shape_.micro_batch; ++j) {
       const std::int64_t sample = sample_of(first, m, j);
@@ -56,7 +61,13 @@ BatchFeeder::HostBatch BatchFeeder::read(const data::Dataset& dataset, std::int6
       dataset.read(sample, {.tokens = std::span(batch.ids).subspan(at, length),
                             .labels = std::span(batch.labels).subspan(at, length),
                             .loss_mask = std::span(batch.weights).subspan(at, length),
-                            .positions = std::span(batch.positions).subspan(at, length)});
+                            .positions = std::span(batch.positions).subspan(at, length),
+                            .document_starts = shape_.documents_apart ? &starts : nullptr});
+      for (size_t i = 0; i < starts.size(); ++i) {
+        const size_t end = i + 1 < starts.size() ? static_cast<size_t>(starts[i + 1]) : length;
+        std::fill(batch.first_keys.begin() + static_cast<std::ptrdiff_t>(at) + starts[i],
+                  batch.first_keys.begin() + static_cast<std::ptrdiff_t>(at + end), starts[i]);
+      }
       std::fill_n(batch.sample_ids.begin() + static_cast<std::ptrdiff_t>(at), length, sample);
     }
   }
@@ -91,6 +102,7 @@ const Microbatch& BatchFeeder::load_tokens(std::span<const std::int32_t> tokens)
   batch.sample_ids.assign(tokens.size(), 0);
   batch.positions.resize(tokens.size());
   std::iota(batch.positions.begin(), batch.positions.end(), 0);
+  if (shape_.documents_apart) batch.first_keys.assign(tokens.size(), 0);
   upload(batch);
   return microbatch_views_.front();
 }
@@ -101,6 +113,7 @@ void BatchFeeder::upload(const HostBatch& batch) {
   backend_->copy_from_host(std::as_bytes(std::span(batch.positions)), positions_);
   backend_->copy_from_host(std::as_bytes(std::span(batch.weights)), weights_);
   backend_->copy_from_host(std::as_bytes(std::span(batch.sample_ids)), samples_);
+  if (shape_.documents_apart) backend_->copy_from_host(std::as_bytes(std::span(batch.first_keys)), first_keys_);
   weight_ = 0.0;
   for (const float w : batch.weights) weight_ += w;
 }

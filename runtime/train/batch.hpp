@@ -35,7 +35,7 @@ class BatchFeeder {
   struct HostBatch {
     std::int64_t first = 0;
     const data::Dataset* dataset = nullptr;
-    std::vector<std::int32_t> ids, labels, positions;
+    std::vector<std::int32_t> ids, labels, positions, first_keys;
     std::vector<float> weights;
     std::vector<std::int64_t> sample_ids;
   };
@@ -46,8 +46,8 @@ class BatchFeeder {
   ModelShape shape_;
   int microbatches_, replica_, replicas_;
   Backend* backend_ = nullptr;
-  ArenaSlot ids_slot_, labels_slot_, positions_slot_, weights_slot_, samples_slot_;
-  Tensor ids_, labels_, positions_, weights_, samples_;
+  ArenaSlot ids_slot_, labels_slot_, positions_slot_, weights_slot_, samples_slot_, first_keys_slot_;
+  Tensor ids_, labels_, positions_, weights_, samples_, first_keys_;
   std::vector<Microbatch> microbatch_views_;
   std::future<HostBatch> ahead_;
   std::int64_t ahead_first_ = -1, loaded_first_ = 0;

@@ -36,39 +36,54 @@ std::int32_t draw(const std::vector<float>& logits, const SampleOptions& options
 
 }  // namespace
 
-void sample_tokens(JobSpec job, const std::filesystem::path& checkpoint, Backend& backend,
-                   std::span<const std::int32_t> prompt, const SampleOptions& options,
-                   const std::function<void(std::int32_t)>& emit) {
-  if (prompt.empty()) throw UsageError("the prompt holds no token; give --prompt TEXT");
-  for (const std::int32_t id : prompt)
-    if (id < 0 || id >= job.model.vocab)
-      throw UsageError("the prompt holds token {}, the model's vocabulary has {}", id, job.model.vocab);
+struct LoadedModel::State {
+  State(const JobSpec& resolved, Backend& backend)
+      : job(resolved),
+        communicator(make_single_communicator(backend)),
+        groups(ParallelGroups::make(Layout::resolve(job.parallel, 1), *communicator)),
+        rank(job, groups, MemoryTarget::of(backend)) {}
+  JobSpec job;
+  std::unique_ptr<Communicator> communicator;
+  ParallelGroups groups;
+  RankState rank;
+};
+
+LoadedModel::LoadedModel(JobSpec job, const std::filesystem::path& checkpoint, Backend& backend) {
   job.parallel = {};
   job.parallel.dp = 1;
   job.parallel.order = "tp-cp-ep-dp-pp";
   job.train.micro_batch = job.train.global_batch = 1;
   job.train.optimizer.distributed = false;
-  const Layout layout = Layout::resolve(job.parallel, 1);
-  const auto communicator = make_single_communicator(backend);
-  const ParallelGroups groups = ParallelGroups::make(layout, *communicator);
-  RankState state(job, groups, MemoryTarget::of(backend));
-  state.take(backend, job.train.seed);
-  {
-    CheckpointReader reader(checkpoint);
-    load_training_state(reader, state.optimizer, backend, false);
-  }
+  state_ = std::make_unique<State>(job, backend);
+  state_->rank.take(backend, job.train.seed);
+  CheckpointReader reader(checkpoint);
+  load_training_state(reader, state_->rank.optimizer, backend, false);
+}
+LoadedModel::~LoadedModel() = default;
+LoadedModel::LoadedModel(LoadedModel&&) noexcept = default;
+LoadedModel& LoadedModel::operator=(LoadedModel&&) noexcept = default;
 
-  const auto length = static_cast<size_t>(job.model.seq_length);
+std::vector<float> LoadedModel::logits(std::span<const std::int32_t> tokens) {
+  const ModelSpec& model = state_->job.model;
+  if (tokens.empty()) throw UsageError("the prompt holds no token; give --prompt TEXT");
+  const std::size_t used = std::min(tokens.size(), static_cast<std::size_t>(model.seq_length));
+  std::vector<std::int32_t> window(static_cast<std::size_t>(model.seq_length), 0);
+  std::copy(tokens.end() - static_cast<std::ptrdiff_t>(used), tokens.end(), window.begin());
+  for (const std::int32_t id : window)
+    if (id < 0 || id >= model.vocab)
+      throw UsageError("the prompt holds token {}, the model's vocabulary has {}", id, model.vocab);
+  std::vector<float> result(static_cast<std::size_t>(model.vocab));
+  state_->rank.executor.logits(state_->rank.feeder.load_tokens(window), static_cast<std::int64_t>(used) - 1, result);
+  return result;
+}
+
+void sample_tokens(LoadedModel& model, std::span<const std::int32_t> prompt, const SampleOptions& options,
+                   const std::function<void(std::int32_t)>& emit) {
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
-  std::vector<float> logits(static_cast<size_t>(job.model.vocab));
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const size_t begin = text.size() > length ? text.size() - length : 0, used = text.size() - begin;
-    std::vector<std::int32_t> window(length, 0);
-    std::copy(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), window.begin());
-    state.executor.logits(state.feeder.load_tokens(window), static_cast<std::int64_t>(used) - 1, logits);
     const auto step = static_cast<std::uint32_t>(i);
-    text.push_back(
-        draw(logits, options, uniform_open(philox4x32(step, 0, 0, 0, stream_key(options.seed, "sample")).x[0])));
+    text.push_back(draw(model.logits(text), options,
+                        uniform_open(philox4x32(step, 0, 0, 0, stream_key(options.seed, "sample")).x[0])));
     emit(text.back());
   }
 }

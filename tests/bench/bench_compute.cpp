@@ -147,9 +147,9 @@ class Bench {
         tensor(Shape{static_cast<std::int64_t>(backend_->attention_workspace(shape, type_, true))}, DType::kUInt8);
     const double flops = 2.0 * static_cast<double>(n * c.length) * static_cast<double>(c.hidden);
     time("attention forward", c.layers, flops,
-         [&] { backend_->attention_forward(shape, packed, {}, out, lse, forward); });
+         [&] { backend_->attention_forward(shape, packed, {}, {}, out, lse, forward); });
     time("attention backward", c.layers, 2.0 * flops,
-         [&] { backend_->attention_backward(shape, packed, out, lse, grad_out, {}, grad_packed, backward); });
+         [&] { backend_->attention_backward(shape, packed, out, lse, grad_out, {}, {}, grad_packed, backward); });
 
     const Tensor u = tensor(Shape{n, 2 * c.ffn}), grad_u = tensor(Shape{n, 2 * c.ffn});
     const Tensor s = tensor(Shape{n, c.ffn}), grad_s = tensor(Shape{n, c.ffn});

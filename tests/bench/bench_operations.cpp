@@ -201,9 +201,9 @@ void attention(Bench& bench, Backend& backend) {
                backward = bench.tensor(DType::kUInt8, Shape{bytes(true)});
   const double flops = 2.0 * static_cast<double>(kBatch * kAttention.q_heads * kLength * kLength * kAttention.d_qk);
   bench.run("attention forward", flops, 0.0,
-            [&] { backend.attention_forward(kAttention, packed, {}, out, lse, forward); });
+            [&] { backend.attention_forward(kAttention, packed, {}, {}, out, lse, forward); });
   bench.run("attention backward", 2.5 * flops, 0.0,
-            [&] { backend.attention_backward(kAttention, packed, out, lse, grad_out, {}, grad_packed, backward); });
+            [&] { backend.attention_backward(kAttention, packed, out, lse, grad_out, {}, {}, grad_packed, backward); });
   const Tensor positions = bench.integers<std::int32_t>(
       DType::kInt32, kTokens, [](std::int64_t i) { return static_cast<std::int32_t>(i % kLength); });
   const Tensor cosine = bench.normal(kFp32, Shape{kLength, 64}), sine = bench.normal(kFp32, Shape{kLength, 64});

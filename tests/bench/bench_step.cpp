@@ -1,8 +1,10 @@
 // Whole training steps of two small Llama-style models on random tokens, in any layout:
 //
-//   [mpirun -n RANKS] bench_step [--tp N] [--dp N] [--pp N] [--threads N] [--steps N] [--bf16] first-train | 15m
+//   [mpirun -n RANKS] bench_step [--tp N] [--dp N] [--pp N] [--threads N] [--steps N] [--save-every N] [--bf16]
+//   first-train | 15m
 //
-// Each data rank takes its share of the same global batch of 8 samples. Prints the median and the least step of rank 0.
+// Each data rank takes its share of the same global batch of 8 samples. Prints the median and the least step of rank 0;
+// with --save-every, what the asynchronous checkpoints cost the steps after them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,7 +21,8 @@
 namespace railyard {
 namespace {
 
-JobSpec job_of(const std::string& name, const ParallelSpec& parallel, std::int64_t micro_batch, int steps, bool bf16) {
+JobSpec job_of(const std::string& name, const ParallelSpec& parallel, std::int64_t micro_batch, int steps, bool bf16,
+               int save_every) {
   JobSpec job;
   job.name = name;
   if (name == "first-train") {
@@ -51,17 +54,36 @@ JobSpec job_of(const std::string& name, const ParallelSpec& parallel, std::int64
   job.train.on_nan = "stop";
   job.checkpoint.dir = "ckpt";
   job.checkpoint.resume = "never";
+  job.checkpoint.every = save_every;
+  job.checkpoint.keep = 1;
   job.run.device = "cpu";
   job.run.communicator = "auto";
   job.log.format = "railyard";
   return job;
 }
 
+// From when each step ended: the mean time that a save adds to the `every` steps behind it, in parts of their time
+// without one (the median step).
+double cost_of_saves(const std::vector<double>& ends, int every) {
+  std::vector<double> gaps;
+  for (std::size_t i = 2; i < ends.size(); ++i) gaps.push_back(ends[i] - ends[i - 1]);
+  std::vector<double> sorted = gaps;
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+  const double usual = sorted[sorted.size() / 2], interval = usual * every;
+  double added = 0.0;
+  int saves = 0;
+  // gaps[i] is that of step i + 3 (ends[0] belongs to step 1); a save follows each multiple of `every`.
+  for (std::size_t first = static_cast<std::size_t>(every) - 2; first + static_cast<std::size_t>(every) <= gaps.size();
+       first += static_cast<std::size_t>(every), ++saves)
+    for (std::size_t i = first; i < first + static_cast<std::size_t>(every); ++i) added += gaps[i] - usual;
+  return saves == 0 ? 0.0 : added / saves / interval;
+}
+
 void run(int argc, char** argv) {
   const auto program = std::chrono::steady_clock::now();
   ParallelSpec parallel;
   parallel.dp = 1;
-  int threads = 1, steps = 10;
+  int threads = 1, steps = 10, save_every = 0;
   bool bf16 = false;
   std::string name = "first-train";
   for (int i = 1; i < argc; ++i) {
@@ -80,6 +102,7 @@ void run(int argc, char** argv) {
     if (argument == "--pp") parallel.pp = number;
     if (argument == "--threads") threads = number;
     if (argument == "--steps") steps = number;
+    if (argument == "--save-every") save_every = number;
     ++i;
   }
   const auto backend = make_cpu_backend({.threads = threads});
@@ -90,7 +113,7 @@ void run(int argc, char** argv) {
       std::filesystem::temp_directory_path() / ("railyard-bench-" + world.broadcast(std::to_string(getpid()), 0));
   if (world.rank() == 0) std::filesystem::create_directories(folder);
   world.barrier();
-  std::vector<double> times;
+  std::vector<double> times, ends;
   double first = 0.0, loss = 0.0;
   TrainEnvironment environment;
   environment.communicator = &world;
@@ -99,9 +122,10 @@ void run(int argc, char** argv) {
   environment.on_step = [&](const StepRecord& record) {
     if (times.empty()) first = std::chrono::duration<double>(std::chrono::steady_clock::now() - program).count();
     times.push_back(record.step_s);
+    ends.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - program).count());
     loss = record.loss;
   };
-  train(job_of(name, parallel, std::max<std::int64_t>(micro_batch, 1), steps, bf16), layout, environment);
+  train(job_of(name, parallel, std::max<std::int64_t>(micro_batch, 1), steps, bf16, save_every), layout, environment);
   world.barrier();
   if (world.rank() != 0) return;
   std::filesystem::remove_all(folder);
@@ -114,6 +138,9 @@ void run(int argc, char** argv) {
       "loss {:.3f}\n",
       name, world.size(), threads, parallel.tp, parallel.dp, parallel.pp, median * 1e3, times.front() * 1e3,
       2048.0 / median, first, loss);
+  if (save_every > 2)
+    fmt::print("asynchronous saves every {} steps cost {:.1f} % of the steps between them\n", save_every,
+               100.0 * cost_of_saves(ends, save_every));
 }
 
 }  // namespace

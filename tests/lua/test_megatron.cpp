@@ -10,6 +10,7 @@
 #include "lua/megatron/shell_words.hpp"
 #include "lua/schema/job_schema.hpp"
 #include "runtime/base/error.hpp"
+#include "tests/lua/temporary_files.hpp"
 
 namespace railyard::lua {
 namespace {
@@ -83,6 +84,35 @@ TEST(Megatron, defaults_are_those_of_megatron) {
   EXPECT_EQ(job.data.split, "969,30,1");
   EXPECT_EQ(job.data.tokenizer->path, "gpt2");
   EXPECT_EQ(job.eval.batches, 100);
+}
+
+TEST(Megatron, data_lists_in_files_are_read) {
+  const TemporaryFiles files;
+  const std::string flags =
+      "--num-layers 2 --hidden-size 8 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 --train-iters "
+      "10 "
+      "--micro-batch-size 1 --global-batch-size 1 --lr 1e-4 --vocab-size 9 --tokenizer-type NullTokenizer ";
+  const auto args = files.write("args", "0.25 /data/a_document\n0.75   /data/b_document\n");
+  JobSpec job = evaluated(import_megatron(flags + "--data-args-path " + args.string(), "flags", "x"));
+  ASSERT_EQ(job.data.train.size(), 2U);
+  EXPECT_EQ(job.data.train[1].path, "/data/b_document");
+  EXPECT_EQ(job.data.train[1].weight, 0.75);
+  EXPECT_EQ(job.data.split, "969,30,1");
+  const auto lists = files.write(
+      "lists.json",
+      R"({"train": ["0.3", "/data/a", 0.7, "/data/b"], "valid": ["/data/c", "/data/d", "/data/e"], "test": null})");
+  const MegatronImport import = import_megatron(flags + "--per-split-data-args-path " + lists.string(), "flags", "x");
+  EXPECT_THAT(import.inexpressible, IsEmpty());
+  job = evaluated(import);
+  ASSERT_EQ(job.data.train.size(), 2U);
+  EXPECT_EQ(job.data.train[0].weight, 0.3);
+  EXPECT_EQ(job.data.train[1].path, "/data/b");
+  ASSERT_EQ(job.data.valid.size(), 3U);
+  EXPECT_FALSE(job.data.valid[0].weight);
+  EXPECT_TRUE(job.data.test.empty());
+  EXPECT_EQ(job.data.split, "");
+  EXPECT_THAT(import_megatron(flags + "--data-args-path /none", "flags", "x").inexpressible,
+              ElementsAre(HasSubstr("put its list into data.train")));
 }
 
 TEST(Megatron, names_what_it_cannot_express) {

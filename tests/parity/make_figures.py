@@ -18,7 +18,12 @@ MODELS = {
                      rotary_percent=0.5),
     "qwen_window": dict(COMMON, kv_heads=1, ffn=44, norm="rmsnorm", activation="geglu", position="rope", bias=False, tied=True,
                         qkv_bias=True, window=5),
+    "qwen3": dict(COMMON, kv_heads=2, ffn=44, norm="rmsnorm", activation="swiglu", position="rope", bias=False, tied=True, qk_norm=True),
+    # Documents that do not see each other, with positions of their own and no loss at their ends (token 256).
+    "documents": dict(COMMON, kv_heads=2, ffn=44, norm="rmsnorm", activation="swiglu", position="rope", bias=False, tied=False,
+                      ends=[3, 11, 12, 29, 39, 40, 58]),
 }
+END = 256
 
 
 def text(n):
@@ -44,6 +49,8 @@ def parameters(m, g):
         linear(a + ".query", m["heads"] * d, h, qkv_bias)
         linear(a + ".key", m["kv_heads"] * d, h, qkv_bias)
         linear(a + ".value", m["kv_heads"] * d, h, qkv_bias)
+        if m.get("qk_norm"):
+            for n in ("query_norm", "key_norm"): p[f"{a}.{n}.weight"] = 1.0 + 0.1 * torch.randn(d, generator=g)
         linear(a + ".proj", h, m["heads"] * d, m["bias"])
         norm(l + ".pre_mlp_norm")
         if m["activation"] in ("swiglu", "geglu"): linear(l + ".mlp.gate", f, h, m["bias"])
@@ -54,9 +61,8 @@ def parameters(m, g):
     return {k: v.float() for k, v in p.items()}
 
 
-def rotate(x, dims, theta=10000.0):              # x [b, heads, t, d], first `dims` features, rotate-half
-    t = torch.arange(x.shape[2], dtype=torch.float64)
-    angle = torch.outer(t, theta ** (-torch.arange(0, dims, 2, dtype=torch.float64) / dims))
+def rotate(x, dims, t, theta=10000.0):           # x [b, heads, t, d], first `dims` features, rotate-half; t [b, t] positions
+    angle = t[:, None, :, None].double() * theta ** (-torch.arange(0, dims, 2, dtype=torch.float64) / dims)
     c, s = angle.cos(), angle.sin()
     a, b, rest = x[..., : dims // 2], x[..., dims // 2 : dims], x[..., dims:]
     return torch.cat((a * c - b * s, b * c + a * s, rest), -1)
@@ -75,13 +81,23 @@ def loss_of(m, p, ids, labels):
     i, j = torch.arange(T)[:, None], torch.arange(T)[None, :]
     mask = j <= i
     if m.get("window"): mask = mask & (j > i - m["window"])
+    mask, positions, counted = mask.expand(B, 1, T, T), torch.arange(T).expand(B, T), torch.ones(B, T, dtype=torch.bool)
+    if m.get("ends"):
+        counted = ids != END
+        document = (~counted).long().cumsum(1) - (~counted).long()      # an end belongs to what it ends
+        mask = mask & (document[:, None, :, None] == document[:, None, None, :])
+        first = torch.stack([(document[b][None, :] == document[b][:, None]).long().argmax(1) for b in range(B)])
+        positions = positions - first
     for l in range(m["layers"]):
         a, q = f"layers.{l}", f"layers.{l}.self_attention"
         y = norm(x, a + ".input_norm")
         query, key, value = (linear(y, q + "." + n).view(B, T, -1, d).transpose(1, 2) for n in ("query", "key", "value"))
+        if m.get("qk_norm"):
+            rms = lambda y, n: y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5) * p[f"{q}.{n}.weight"]
+            query, key = rms(query, "query_norm"), rms(key, "key_norm")
         if m["position"] == "rope":
             dims = 2 * int(m.get("rotary_percent", 1.0) * d / 2)
-            query, key = rotate(query, dims), rotate(key, dims)
+            query, key = rotate(query, dims, positions), rotate(key, dims, positions)
         key, value = key.repeat_interleave(H // K, 1), value.repeat_interleave(H // K, 1)
         score = (query @ key.transpose(-1, -2) / math.sqrt(d)).masked_fill(~mask, float("-inf"))
         y = (score.softmax(-1) @ value).transpose(1, 2).reshape(B, T, H * d)
@@ -97,7 +113,7 @@ def loss_of(m, p, ids, labels):
         x = x + linear(y, a + ".mlp.down")
     x = norm(x, "final_norm")
     logits = F.linear(x, p["embedding.word_embeddings.weight" if m["tied"] else "output.weight"])
-    return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    return F.cross_entropy(logits.flatten(0, 1)[counted.flatten()], labels.flatten()[counted.flatten()])
 
 
 def write_safetensors(path, tensors):
@@ -118,13 +134,15 @@ def main():
         start = parameters(m, torch.Generator().manual_seed(sum(map(ord, name))))
         p = {k: v.double().requires_grad_() for k, v in start.items()}
         tokens = torch.tensor(list(text(m["batch"] * m["seq_length"] + 1)))
+        for at in m.get("ends", []): tokens[at] = END
         ids, labels = tokens[:-1].view(m["batch"], -1), tokens[1:].view(m["batch"], -1)
         loss = loss_of(m, p, ids, labels)
         loss.backward()
         write_safetensors(OUT / f"{name}.weights.safetensors", start)
         write_safetensors(OUT / f"{name}.gradients.safetensors", {k: v.grad.float() for k, v in p.items()})
+        data = dict(tokens=tokens.tolist()) if m.get("ends") else dict(text=text(len(tokens)).decode())
         norm = math.sqrt(sum(v.grad.pow(2).sum().item() for v in p.values()))
-        (OUT / f"{name}.json").write_text(json.dumps(dict(m, loss=loss.item(), gradient_norm=norm, text=text(len(tokens)).decode()), indent=1) + "\n")
+        (OUT / f"{name}.json").write_text(json.dumps(dict(m, loss=loss.item(), gradient_norm=norm, **data), indent=1) + "\n")
         print(name, loss.item(), norm)
 
 

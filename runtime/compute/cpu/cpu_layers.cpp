@@ -62,6 +62,24 @@ void CpuBackend::norm_backward(NormKind kind, const Tensor& grad_y, const Tensor
                           scratch(sum_blocks(x.rows()) * 2 * x.columns())});
 }
 
+void CpuBackend::head_norm_forward(const AttentionShape& shape, const Tensor& packed, const Tensor& q_weight,
+                                   const Tensor& k_weight, float epsilon, const Tensor& raw, const Tensor& rstd) {
+  check_head_norm(shape, packed, q_weight, k_weight, raw, rstd);
+  kernels_.head_norm_forward({threads_, packed.dtype, heads_of(shape), epsilon, packed.data, raw.data, q_weight.data,
+                              k_weight.data, rstd.as<float>(), nullptr, nullptr, nullptr});
+}
+
+void CpuBackend::head_norm_backward(const AttentionShape& shape, const Tensor& grad_packed, const Tensor& raw,
+                                    const Tensor& q_weight, const Tensor& k_weight, const Tensor& rstd,
+                                    const Tensor& grad_q_weight, const Tensor& grad_k_weight) {
+  check_head_norm(shape, grad_packed, q_weight, k_weight, raw, rstd);
+  RAILYARD_CHECK(grad_q_weight.elements() == shape.d_qk && grad_k_weight.elements() == shape.d_qk, "head norm");
+  kernels_.head_norm_backward({threads_, grad_packed.dtype, heads_of(shape), 0.0F, grad_packed.data, raw.data,
+                               q_weight.data, k_weight.data, rstd.as<float>(), grad_q_weight.as<float>(),
+                               grad_k_weight.as<float>(),
+                               scratch(sum_blocks(shape.batch * shape.length) * 2 * shape.d_qk)});
+}
+
 void CpuBackend::rope(const Tensor& packed, const AttentionShape& shape, const Tensor& positions, const Tensor& cosine,
                       const Tensor& sine, bool inverse) {
   const std::int64_t tokens = shape.batch * shape.length;
@@ -76,20 +94,23 @@ std::size_t CpuBackend::attention_workspace(const AttentionShape& shape, DType, 
 }
 
 void CpuBackend::attention_forward(const AttentionShape& shape, const Tensor& packed, const Dropout& dropout,
-                                   const Tensor& out, const Tensor& log_sum_exp, const Tensor& workspace) {
+                                   const Tensor& first_keys, const Tensor& out, const Tensor& log_sum_exp,
+                                   const Tensor& workspace) {
   const std::int64_t tokens = shape.batch * shape.length;
   RAILYARD_CHECK(
       packed.elements() == tokens * shape.packed_columns() && out.elements() == tokens * shape.output_columns(),
       "attention");
   RAILYARD_CHECK(log_sum_exp.elements() == tokens * shape.q_heads, "attention");
+  RAILYARD_CHECK(!first_keys.defined() || first_keys.elements() == tokens, "attention");
   RAILYARD_CHECK(workspace.bytes() >= attention_workspace(shape, packed.dtype, false), "attention workspace");
-  kernels_.attention_forward({threads_, packed.dtype, heads_of(shape), mask_of(dropout, tokens), packed.data, nullptr,
-                              nullptr, out.data, nullptr, log_sum_exp.as<float>(), workspace.as<float>()});
+  kernels_.attention_forward({threads_, packed.dtype, heads_of(shape), mask_of(dropout, tokens),
+                              first_keys.as<std::int32_t>(), packed.data, nullptr, nullptr, out.data, nullptr,
+                              log_sum_exp.as<float>(), workspace.as<float>()});
 }
 
 void CpuBackend::attention_backward(const AttentionShape& shape, const Tensor& packed, const Tensor& out,
                                     const Tensor& log_sum_exp, const Tensor& grad_out, const Dropout& dropout,
-                                    const Tensor& grad_packed, const Tensor& workspace) {
+                                    const Tensor& first_keys, const Tensor& grad_packed, const Tensor& workspace) {
   const std::int64_t tokens = shape.batch * shape.length;
   RAILYARD_CHECK(
       grad_packed.elements() == tokens * shape.packed_columns() && packed.elements() == grad_packed.elements(),
@@ -97,9 +118,9 @@ void CpuBackend::attention_backward(const AttentionShape& shape, const Tensor& p
   RAILYARD_CHECK(out.elements() == tokens * shape.output_columns() && grad_out.elements() == out.elements(),
                  "attention");
   RAILYARD_CHECK(workspace.bytes() >= attention_workspace(shape, packed.dtype, true), "attention workspace");
-  kernels_.attention_backward({threads_, packed.dtype, heads_of(shape), mask_of(dropout, tokens), packed.data, out.data,
-                               grad_out.data, nullptr, grad_packed.data, log_sum_exp.as<float>(),
-                               workspace.as<float>()});
+  kernels_.attention_backward({threads_, packed.dtype, heads_of(shape), mask_of(dropout, tokens),
+                               first_keys.as<std::int32_t>(), packed.data, out.data, grad_out.data, nullptr,
+                               grad_packed.data, log_sum_exp.as<float>(), workspace.as<float>()});
 }
 
 void CpuBackend::activation_forward(Activation kind, const Tensor& u, const Tensor& s) {

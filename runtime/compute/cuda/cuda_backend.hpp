@@ -69,14 +69,20 @@ class CudaBackend final : public Backend {
                      const Tensor& rstd, const Tensor& addend, const Tensor& grad_x, const Tensor& grad_weight,
                      const Tensor& grad_bias) override;
 
+  void head_norm_forward(const AttentionShape& shape, const Tensor& packed, const Tensor& q_weight,
+                         const Tensor& k_weight, float epsilon, const Tensor& raw, const Tensor& rstd) override;
+  void head_norm_backward(const AttentionShape& shape, const Tensor& grad_packed, const Tensor& raw,
+                          const Tensor& q_weight, const Tensor& k_weight, const Tensor& rstd,
+                          const Tensor& grad_q_weight, const Tensor& grad_k_weight) override;
   void rope(const Tensor& packed, const AttentionShape& shape, const Tensor& positions, const Tensor& cosine,
             const Tensor& sine, bool inverse) override;
   [[nodiscard]] std::size_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward) const override;
-  void attention_forward(const AttentionShape& shape, const Tensor& packed, const Dropout& dropout, const Tensor& out,
-                         const Tensor& log_sum_exp, const Tensor& workspace) override;
+  void attention_forward(const AttentionShape& shape, const Tensor& packed, const Dropout& dropout,
+                         const Tensor& first_keys, const Tensor& out, const Tensor& log_sum_exp,
+                         const Tensor& workspace) override;
   void attention_backward(const AttentionShape& shape, const Tensor& packed, const Tensor& out,
                           const Tensor& log_sum_exp, const Tensor& grad_out, const Dropout& dropout,
-                          const Tensor& grad_packed, const Tensor& workspace) override;
+                          const Tensor& first_keys, const Tensor& grad_packed, const Tensor& workspace) override;
 
   void activation_forward(Activation kind, const Tensor& u, const Tensor& s) override;
   void activation_backward(Activation kind, const Tensor& u, const Tensor& grad_s, const Tensor& grad_u,

@@ -42,12 +42,12 @@ Curve curve_of(Activation kind) {
   check_failed("kind", __FILE__, __LINE__, fmt::format("activation {}", static_cast<int>(kind)));
 }
 
-Heads heads_of(const AttentionShape& s) {
+Heads heads_of(const AttentionShape& s, const Tensor& first_keys = {}) {
   RAILYARD_CHECK(s.kv_heads > 0 && s.q_heads % s.kv_heads == 0, "{} heads, {} key heads", s.q_heads, s.kv_heads);
   if (s.d_qk > kPlainHeadLimit || s.d_v > kPlainHeadLimit)
     throw UsageError("head_dim = {}: heads wider than {} are not built yet on GPUs", std::max(s.d_qk, s.d_v),
                      kPlainHeadLimit);
-  return {s.batch, s.length, s.q_heads, s.kv_heads, s.d_qk, s.d_v, s.window, s.scale};
+  return {s.batch, s.length, s.q_heads, s.kv_heads, s.d_qk, s.d_v, s.window, s.scale, first_keys.as<std::int32_t>()};
 }
 
 std::size_t plain_workspace(const AttentionShape& s, bool backward) {
@@ -92,6 +92,24 @@ void CudaBackend::norm_backward(NormKind kind, const Tensor& grad_y, const Tenso
                       static_cast<float*>(scratch(floats(norm_backward_scratch(target(), shape)))));
 }
 
+void CudaBackend::head_norm_forward(const AttentionShape& shape, const Tensor& packed, const Tensor& q_weight,
+                                    const Tensor& k_weight, float epsilon, const Tensor& raw, const Tensor& rstd) {
+  check_head_norm(shape, packed, q_weight, k_weight, raw, rstd);
+  cuda::head_norm_forward(target(), packed.dtype, heads_of(shape), packed.data, q_weight.data, k_weight.data, epsilon,
+                          raw.data, rstd.as<float>());
+}
+
+void CudaBackend::head_norm_backward(const AttentionShape& shape, const Tensor& grad_packed, const Tensor& raw,
+                                     const Tensor& q_weight, const Tensor& k_weight, const Tensor& rstd,
+                                     const Tensor& grad_q_weight, const Tensor& grad_k_weight) {
+  check_head_norm(shape, grad_packed, q_weight, k_weight, raw, rstd);
+  RAILYARD_CHECK(grad_q_weight.elements() == shape.d_qk && grad_k_weight.elements() == shape.d_qk, "head norm");
+  const Heads heads = heads_of(shape);
+  cuda::head_norm_backward(target(), grad_packed.dtype, heads, grad_packed.data, raw.data, q_weight.data, k_weight.data,
+                           rstd.as<float>(), grad_q_weight.as<float>(), grad_k_weight.as<float>(),
+                           static_cast<float*>(scratch(floats(head_norm_backward_scratch(target(), heads)))));
+}
+
 void CudaBackend::rope(const Tensor& packed, const AttentionShape& s, const Tensor& positions, const Tensor& cosine,
                        const Tensor& sine, bool inverse) {
   const std::int64_t tokens = s.batch * s.length;
@@ -121,22 +139,24 @@ std::size_t CudaBackend::attention_workspace(const AttentionShape& shape, DType 
 }
 
 void CudaBackend::attention_forward(const AttentionShape& shape, const Tensor& packed, const Dropout& dropout,
-                                    const Tensor& out, const Tensor& log_sum_exp, const Tensor& workspace) {
+                                    const Tensor& first_keys, const Tensor& out, const Tensor& log_sum_exp,
+                                    const Tensor& workspace) {
   const std::int64_t tokens = shape.batch * shape.length;
   RAILYARD_CHECK(packed.elements() == tokens * shape.packed_columns() &&
                      out.elements() == tokens * shape.output_columns() &&
-                     log_sum_exp.elements() == tokens * shape.q_heads,
+                     log_sum_exp.elements() == tokens * shape.q_heads &&
+                     (!first_keys.defined() || first_keys.elements() == tokens),
                  "attention");
   if (tokens == 0) return;
-  if (FusedAttention* fused = fused_attention(shape, packed.dtype, dropout.probability))
-    return fused->forward(shape, packed, out, log_sum_exp, workspace, stream_.get());
-  plain_attention_forward(target(), packed.dtype, heads_of(shape), packed.data, mask_of(dropout, tokens), out.data,
-                          log_sum_exp.as<float>());
+  FusedAttention* fused = first_keys.defined() ? nullptr : fused_attention(shape, packed.dtype, dropout.probability);
+  if (fused != nullptr) return fused->forward(shape, packed, out, log_sum_exp, workspace, stream_.get());
+  plain_attention_forward(target(), packed.dtype, heads_of(shape, first_keys), packed.data, mask_of(dropout, tokens),
+                          out.data, log_sum_exp.as<float>());
 }
 
 void CudaBackend::attention_backward(const AttentionShape& shape, const Tensor& packed, const Tensor& out,
                                      const Tensor& log_sum_exp, const Tensor& grad_out, const Dropout& dropout,
-                                     const Tensor& grad_packed, const Tensor& workspace) {
+                                     const Tensor& first_keys, const Tensor& grad_packed, const Tensor& workspace) {
   const std::int64_t tokens = shape.batch * shape.length;
   RAILYARD_CHECK(
       grad_packed.elements() == tokens * shape.packed_columns() && packed.elements() == grad_packed.elements(),
@@ -144,11 +164,13 @@ void CudaBackend::attention_backward(const AttentionShape& shape, const Tensor& 
   RAILYARD_CHECK(out.elements() == tokens * shape.output_columns() && grad_out.elements() == out.elements(),
                  "attention");
   if (tokens == 0) return;
-  if (FusedAttention* fused = fused_attention(shape, packed.dtype, dropout.probability))
+  FusedAttention* fused = first_keys.defined() ? nullptr : fused_attention(shape, packed.dtype, dropout.probability);
+  if (fused != nullptr)
     return fused->backward(shape, packed, out, log_sum_exp, grad_out, grad_packed, workspace, stream_.get());
   RAILYARD_CHECK(workspace.bytes() >= plain_workspace(shape, true), "attention workspace");
-  plain_attention_backward(target(), packed.dtype, heads_of(shape), packed.data, out.data, log_sum_exp.as<float>(),
-                           grad_out.data, mask_of(dropout, tokens), grad_packed.data, workspace.as<float>());
+  plain_attention_backward(target(), packed.dtype, heads_of(shape, first_keys), packed.data, out.data,
+                           log_sum_exp.as<float>(), grad_out.data, mask_of(dropout, tokens), grad_packed.data,
+                           workspace.as<float>());
 }
 
 void CudaBackend::activation_forward(Activation kind, const Tensor& u, const Tensor& s) {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "runtime/base/error.hpp"
+#include "runtime/data/tokenizer/unicode_tables.hpp"
 #include "runtime/data/tokenizer/utf8.hpp"
 
 namespace railyard::data {
@@ -27,7 +28,7 @@ void append_form(std::string_view text, utf8proc_option_t form, std::string& out
 // Characters before which text can be cut for NFC: not combining, not changed by it, never joined to what is before.
 class NfcStarters {
  public:
-  NfcStarters() : unsafe_(0x110000, false) {
+  NfcStarters() : unsafe_(0x110000, false), ordinary_(0x110000, false) {
     std::string form;
     for (std::uint32_t c = 0xA0; c < unsafe_.size(); ++c) {
       const utf8proc_property_t* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
@@ -47,11 +48,18 @@ class NfcStarters {
     }
     for (std::uint32_t c = 0x1161; c <= 0x1175; ++c) unsafe_[c] = true;  // vowels and final consonants of Hangul
     for (std::uint32_t c = 0x11A8; c <= 0x11C2; ++c) unsafe_[c] = true;
+    for (const PointRange& range : nfc_ordinary())
+      for (std::uint32_t c = range.first; c <= range.last; ++c) {
+        unsafe_[c] = false;
+        ordinary_[c] = true;
+      }
   }
   [[nodiscard]] bool safe(std::uint32_t c) const { return !unsafe_[c]; }
+  // Nothing behind it composes with it or moves before it, whatever utf8proc thinks.
+  [[nodiscard]] bool ordinary(std::uint32_t c) const { return ordinary_[c]; }
 
  private:
-  std::vector<bool> unsafe_;
+  std::vector<bool> unsafe_, ordinary_;
 };
 
 // NFC into `out`; false (and `out` untouched) when the text is NFC already.
@@ -67,7 +75,7 @@ bool nfc(std::string_view text, std::string& out) {
     }
     const CodePoint point = code_point_at(text, at);
     if (starters.safe(point.value)) {
-      safe_start = at;
+      safe_start = starters.ordinary(point.value) ? at + point.bytes : at;
       at += point.bytes;
       continue;
     }

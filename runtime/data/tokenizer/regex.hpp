@@ -17,7 +17,8 @@ namespace railyard::data {
 class Regex {
  public:
   // UTF-8 with Unicode properties. `\s` means the 25 characters of White_Space, as in Rust and Oniguruma (PCRE2 alone
-  // adds U+180E). UsageError, naming `source`, when it cannot be compiled.
+  // adds U+180E); general categories are those of Unicode 16, as in both. UsageError, naming `source`, when it cannot
+  // be compiled.
   Regex(const std::string& pattern, const std::string& source);
 
   [[nodiscard]] const pcre2_real_code_8* code() const { return code_.get(); }
@@ -50,8 +51,8 @@ class Matcher {
   std::unique_ptr<pcre2_real_match_data_8, Free> data_;
 };
 
-// A pattern with `\s` and `\S` spelt out (see Regex).
-[[nodiscard]] std::string spell_out_whitespace(std::string_view pattern);
+// A pattern with `\s`, `\S` and the later members of general categories spelt out (see Regex).
+[[nodiscard]] std::string spell_out_classes(std::string_view pattern);
 
 // A pattern that matches `text` literally.
 [[nodiscard]] std::string quote_for_regex(std::string_view text);

@@ -128,9 +128,14 @@ std::shared_ptr<BpeRules> byte_pair_rules(const Model& model) {
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
     const Piece& piece = model.pieces[i];
     const auto id = static_cast<std::int32_t>(i);
-    if (piece.type == kUserDefined || piece.type == kUnused) return nullptr;
+    if (piece.type == kUnused) return nullptr;
     std::string decoded;
-    if (piece.type == kNormal) {
+    if (piece.type == kUserDefined) {
+      // A piece of its own wherever its text stands, in plain text too, and never merged.
+      if (piece.text.find(' ') != std::string::npos || piece.text.find(kSpaceMark) != std::string::npos) return nullptr;
+      decoded = piece.text;
+      rules->added_normalized.add({.text = piece.text, .id = id});
+    } else if (piece.type == kNormal) {
       tables.tokens[i] = decoded = piece.text;
       for (std::size_t at = decoded.find(kSpaceMark); at != std::string::npos; at = decoded.find(kSpaceMark, at + 1))
         decoded.replace(at, 3, " ");

@@ -12,7 +12,7 @@
 #include "runtime/checkpoint/hf/convert.hpp"
 #include "runtime/checkpoint/store.hpp"
 #include "runtime/checkpoint/writer.hpp"
-#include "tests/runtime/checkpoint/hashed_values.hpp"
+#include "tests/runtime/checkpoint/hf_case.hpp"
 #include "tests/runtime/checkpoint/scratch.hpp"
 
 namespace railyard {
@@ -21,45 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-const fs::path kCases = fs::path(RAILYARD_SOURCE_DIR) / "tests/runtime/checkpoint/hf";
-
-// What make_hf_models.py calls `values`.
-std::vector<float> values(const std::string& name, const Extents& shape) {
-  const bool gain =
-      name.ends_with(".weight") && (name.find("norm") != std::string::npos || name.find(".ln_") != std::string::npos);
-  return test::hashed_values(name, static_cast<std::size_t>(volume(shape)), gain ? 1.0 : 0.0);
-}
-
-using Tensors = std::map<std::string, std::pair<Extents, std::vector<std::byte>>>;
-
-void write_folder(const fs::path& folder, const Json& config, const Tensors& tensors,
-                  const std::string& dtype = "F32") {
-  fs::create_directories(folder);
-  std::ofstream(folder / "config.json") << config.dump();
-  std::vector<TensorEntry> entries;
-  for (const auto& [name, tensor] : tensors) entries.push_back({name, dtype, tensor.first});
-  SafetensorsWriter writer(folder / "model.safetensors", entries, {{"format", "pt"}});
-  for (const TensorEntry& entry : writer.tensors()) writer.write(entry, 0, tensors.at(entry.name).second);
-  writer.finish();
-}
-
-std::vector<std::byte> bytes_of(const std::vector<float>& values) {
-  const auto span = std::as_bytes(std::span(values));
-  return {span.begin(), span.end()};
-}
-
-// The folder of a case, with weights; returns the config.
-Json make_folder(const std::string& name, const fs::path& folder, Tensors* tensors = nullptr) {
-  const Json document = read_json_file(kCases / (name + ".json"));
-  Tensors all;
-  for (const auto& [key, json] : document["tensors"].items()) {
-    const auto shape = json.get<Extents>();
-    all[key] = {shape, bytes_of(values(key, shape))};
-  }
-  write_folder(folder, document["config"], all);
-  if (tensors != nullptr) *tensors = all;
-  return document["config"];
-}
+using test::bytes_of;
+using test::make_folder;
+using test::Tensors;
+using test::values;
+using test::write_folder;
+const fs::path kCases = test::hugging_face_cases();
 
 Tensors read_folder(const fs::path& folder) {
   const HfWeights weights(folder);

@@ -1,4 +1,6 @@
 // Rotary positions and causal grouped-query attention, forward and backward, against the quadratic formula.
+#include <bit>
+
 #include "tests/runtime/compute/harness.hpp"
 
 namespace railyard::test {
@@ -10,9 +12,10 @@ struct Reference {
   Numbers out, log_sum_exp, grad_packed;
 };
 
-// Per token: queries, keys, values of all heads side by side.
+// Per token: queries, keys, values of all heads side by side. first_keys: per token, or empty.
 Reference reference(const AttentionShape& s, const Numbers& packed, const Numbers& grad_out, const Dropout& dropout,
-                    const std::vector<std::int64_t>& samples, const std::vector<std::int32_t>& positions) {
+                    const std::vector<std::int64_t>& samples, const std::vector<std::int32_t>& positions,
+                    const std::vector<std::int32_t>& first_keys = {}) {
   const auto stride = static_cast<std::size_t>(s.packed_columns()),
              out_stride = static_cast<std::size_t>(s.output_columns());
   const auto tokens = static_cast<std::size_t>(s.batch * s.length);
@@ -28,8 +31,9 @@ Reference reference(const AttentionShape& s, const Numbers& packed, const Number
       const std::uint64_t key = mix64(dropout.key + static_cast<std::uint64_t>(dropout.first_head) + head);
       for (std::size_t i = 0; i < length; ++i) {
         const std::size_t token = sample * length + i;
-        const std::size_t first =
+        std::size_t first =
             s.window > 0 && i + 1 > static_cast<std::size_t>(s.window) ? i + 1 - static_cast<std::size_t>(s.window) : 0;
+        if (!first_keys.empty()) first = std::max(first, static_cast<std::size_t>(first_keys[token]));
         Numbers weights(length), factors(length, 1.0), grads(length);
         double maximum = -INFINITY, total = 0.0, delta = 0.0;
         for (std::size_t j = first; j <= i; ++j) {
@@ -89,42 +93,49 @@ TEST_P(AttentionTest, ForwardAndBackward) {
       shape_of(1, 200, 2, 1, 128, 128),   shape_of(1, 97, 2, 2, 48, 32),    shape_of(1, 131, 2, 1, 32, 32, 17),
       shape_of(1, 150, 2, 2, 64, 64, 64), shape_of(1, 140, 2, 2, 32, 32, 1)};
   for (const AttentionShape& s : shapes)
-    for (const float probability : {0.0F, 0.2F}) {
+    for (const auto& [probability, apart] : {std::pair{0.0F, false}, {0.2F, false}, {0.0F, true}, {0.2F, true}}) {
       const std::int64_t tokens = s.batch * s.length;
-      const std::string what = fmt::format("attention {} x {}, {}/{} heads of {}/{}, window {}, dropout {}: ", s.batch,
-                                           s.length, s.q_heads, s.kv_heads, s.d_qk, s.d_v, s.window, probability);
+      const std::string what =
+          fmt::format("attention {} x {}, {}/{} heads of {}/{}, window {}, dropout {}{}: ", s.batch, s.length,
+                      s.q_heads, s.kv_heads, s.d_qk, s.d_v, s.window, probability, apart ? ", documents apart" : "");
       const Numbers packed = random_numbers(tokens * s.packed_columns(), 1, type());
       const Numbers grad_out = random_numbers(tokens * s.output_columns(), 2, type());
       std::vector<std::int64_t> samples;
-      std::vector<std::int32_t> positions;
+      std::vector<std::int32_t> positions, first_keys;
       for (std::int64_t token = 0; token < tokens; ++token) {
         samples.push_back((std::int64_t{3} << 32U) + token / s.length);
         positions.push_back(static_cast<std::int32_t>(token % s.length));
+        // Documents of 1, 2, 4, 8 ... tokens, other ones in each sample.
+        const auto place = static_cast<std::uint32_t>(token % s.length + 1 + token / s.length);
+        const auto start = static_cast<std::int64_t>(std::bit_floor(place)) - 1 - token / s.length;
+        if (apart) first_keys.push_back(static_cast<std::int32_t>(std::max<std::int64_t>(0, start)));
       }
+      const Tensor firsts = apart ? upload_integers(first_keys, DType::kInt32) : Tensor{};
       Dropout dropout;
       dropout.probability = probability;
       dropout.key = 0x0123456789abcdefULL;
       dropout.first_head = 5;
       dropout.sample_ids = upload_integers(samples, DType::kInt64);
       dropout.positions = upload_integers(positions, DType::kInt32);
-      const Reference want = reference(s, packed, grad_out, dropout, samples, positions);
+      const Reference want = reference(s, packed, grad_out, dropout, samples, positions, first_keys);
 
       const Tensor input = upload(packed, type(), Shape{tokens, s.packed_columns()});
       const Tensor out = unset(type(), Shape{tokens, s.output_columns()});
       const Tensor log_sum_exp = unset(DType::kFloat32, Shape{s.batch, s.q_heads, s.length});
       const auto forward_bytes = static_cast<std::int64_t>(backend().attention_workspace(s, type(), false));
       const auto backward_bytes = static_cast<std::int64_t>(backend().attention_workspace(s, type(), true));
-      backend().attention_forward(s, input, dropout, out, log_sum_exp, allocate(DType::kUInt8, Shape{forward_bytes}));
+      backend().attention_forward(s, input, dropout, firsts, out, log_sum_exp,
+                                  allocate(DType::kUInt8, Shape{forward_bytes}));
       expect_close(download(out), want.out, type(), what + "out", 1e-5);
       expect_close(download(log_sum_exp), want.log_sum_exp, DType::kFloat32, what + "log_sum_exp", 1e-5);
       const Tensor grad_packed = unset(type(), Shape{tokens, s.packed_columns()});
       const Tensor workspace = allocate(DType::kUInt8, Shape{backward_bytes});
       const Tensor gradient = upload(grad_out, type(), Shape{tokens, s.output_columns()});
-      backend().attention_backward(s, input, out, log_sum_exp, gradient, dropout, grad_packed, workspace);
+      backend().attention_backward(s, input, out, log_sum_exp, gradient, dropout, firsts, grad_packed, workspace);
       expect_close(download(grad_packed), want.grad_packed, type(), what + "grad_packed", 1e-5, 2e-2);
 
       const auto first = download_bytes(grad_packed);
-      backend().attention_backward(s, input, out, log_sum_exp, gradient, dropout, grad_packed, workspace);
+      backend().attention_backward(s, input, out, log_sum_exp, gradient, dropout, firsts, grad_packed, workspace);
       EXPECT_EQ(download_bytes(grad_packed), first) << what << "again";
     }
 }
@@ -138,7 +149,7 @@ TEST_P(AttentionTest, LargeScores) {
   const Tensor out = unset(type(), Shape{s.length, s.output_columns()}),
                lse = unset(DType::kFloat32, Shape{1, 1, s.length});
   const auto bytes = static_cast<std::int64_t>(backend().attention_workspace(s, type(), false));
-  backend().attention_forward(s, upload(packed, type(), Shape{s.length, s.packed_columns()}), {}, out, lse,
+  backend().attention_forward(s, upload(packed, type(), Shape{s.length, s.packed_columns()}), {}, {}, out, lse,
                               allocate(DType::kUInt8, Shape{bytes}));
   expect_close(download(out), want.out, type(), "out", 2e-4);
   expect_close(download(lse), want.log_sum_exp, DType::kFloat32, "log_sum_exp", 1e-5);
@@ -184,6 +195,54 @@ TEST_P(AttentionTest, Rope) {
     expect_close(download(tensor), want, type(), "rope");
     backend().rope(tensor, s, where, cosines, sines, true);
     expect_close(download(tensor), packed, type(), "rope inverse");
+  }
+}
+
+// RMSNorm of each head: what norm_forward and norm_backward give for its rows.
+TEST_P(AttentionTest, HeadNorm) {
+  for (const AttentionShape& s :
+       {shape_of(1, 1, 1, 1, 8, 8), shape_of(2, 37, 4, 2, 48, 16), shape_of(1, 70, 3, 1, 128, 128),
+        shape_of(1, 9, 2, 2, 7, 5), shape_of(1, 300, 8, 8, 16, 16)}) {
+    const std::int64_t tokens = s.batch * s.length, heads = s.q_heads + s.kv_heads, d = s.d_qk;
+    const Numbers packed = random_numbers(tokens * s.packed_columns(), 1, type(), 1.5, 0.2);
+    const Numbers gradient = random_numbers(tokens * s.packed_columns(), 2, type());
+    const Numbers weights[2] = {random_numbers(d, 3, type(), 0.3, 1.0), random_numbers(d, 4, type(), 0.3, 1.0)};
+    Numbers normed = packed, raw, rstd, grad = gradient,
+            sums[2] = {Numbers(weights[0].size(), 2.0), Numbers(weights[0].size(), 2.0)};
+    for (std::int64_t token = 0; token < tokens; ++token)
+      for (std::int64_t head = 0; head < heads; ++head) {
+        const auto at = static_cast<std::size_t>(token * s.packed_columns() + head * d);
+        const std::size_t kind = head < s.q_heads ? 0 : 1, width = weights[0].size();
+        double squares = 0.0, product = 0.0;
+        for (std::size_t i = 0; i < width; ++i) squares += packed[at + i] * packed[at + i];
+        const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(d) + 1e-6);
+        rstd.push_back(inverse);
+        for (std::size_t i = 0; i < width; ++i) {
+          const double x = packed[at + i] * inverse;
+          raw.push_back(packed[at + i]);
+          normed[at + i] = x * weights[kind][i];
+          sums[kind][i] += gradient[at + i] * x;
+          product += gradient[at + i] * weights[kind][i] * x / static_cast<double>(d);
+        }
+        for (std::size_t i = 0; i < width; ++i)
+          grad[at + i] = inverse * (gradient[at + i] * weights[kind][i] - packed[at + i] * inverse * product);
+      }
+    const std::string what = fmt::format("{} x {}, {}/{} heads of {}: ", s.batch, s.length, s.q_heads, s.kv_heads, d);
+    const Tensor in = upload(packed, type(), Shape{tokens, s.packed_columns()});
+    const Tensor q = upload(weights[0], type(), Shape{d}), k = upload(weights[1], type(), Shape{d});
+    const Tensor kept = unset(type(), Shape{tokens, heads * d}),
+                 inverses = unset(DType::kFloat32, Shape{tokens, heads});
+    backend().head_norm_forward(s, in, q, k, 1e-6F, kept, inverses);
+    expect_close(download(in), normed, type(), what + "normed");
+    expect_close(download(kept), raw, type(), what + "raw", 0.0, 0.0);
+    expect_close(download(inverses), rstd, DType::kFloat32, what + "rstd");
+    const Tensor grads = upload(gradient, type(), Shape{tokens, s.packed_columns()});
+    const Tensor grad_q = upload(Numbers(weights[0].size(), 2.0), DType::kFloat32, Shape{d});
+    const Tensor grad_k = upload(Numbers(weights[0].size(), 2.0), DType::kFloat32, Shape{d});
+    backend().head_norm_backward(s, grads, kept, q, k, inverses, grad_q, grad_k);
+    expect_close(download(grads), grad, type(), what + "grad", 1e-5);
+    expect_close(download(grad_q), sums[0], DType::kFloat32, what + "grad_q_weight", 1e-5);
+    expect_close(download(grad_k), sums[1], DType::kFloat32, what + "grad_k_weight", 1e-5);
   }
 }
 

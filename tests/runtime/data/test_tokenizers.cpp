@@ -1,7 +1,10 @@
 // Tokenizers: rules on small vocabularies made here, known answers where the vocabularies are at hand.
 #include <gmock/gmock.h>
+#include <sentencepiece_processor.h>
 
 #include <chrono>
+#include <cstring>
+#include <random>
 
 #include "runtime/base/error.hpp"
 #include "runtime/base/json.hpp"
@@ -282,10 +285,9 @@ TEST(SentencePiece, NotAModelIsExplained) {
               HasSubstr("not a SentencePiece model"));
 }
 
-TEST(Regex, WhitespaceIsThatOfUnicode) {
-  EXPECT_EQ(spell_out_whitespace("a\\s+[^\\s\\]x]").find("\\s"), std::string::npos);
-  EXPECT_EQ(spell_out_whitespace("\\\\s"), "\\\\s");  // a backslash, then an s
-  const Regex regex("\\s", "test");
+// How many characters a pattern matches.
+int matching_characters(const std::string& pattern) {
+  const Regex regex(pattern, "test");
   Matcher matcher;
   int found = 0;
   for (std::uint32_t c = 0; c < 0x110000; ++c) {
@@ -295,7 +297,84 @@ TEST(Regex, WhitespaceIsThatOfUnicode) {
     std::size_t first = 0, last = 0;
     found += matcher.find(regex, text, 0, first, last) ? 1 : 0;
   }
-  EXPECT_EQ(found, 25);
+  return found;
+}
+
+TEST(Regex, WhitespaceIsThatOfUnicode) {
+  EXPECT_EQ(spell_out_classes("a\\s+[^\\s\\]x]").find("\\s"), std::string::npos);
+  EXPECT_EQ(spell_out_classes("\\\\s"), "\\\\s");  // a backslash, then an s
+  EXPECT_EQ(matching_characters("\\s"), 25);
+}
+
+// As Hugging Face tokenizers and tiktoken count them (Unicode 16).
+TEST(Regex, CategoriesAreThoseOfUnicode16) {
+  const std::pair<const char*, int> sizes[] = {{"\\p{L}", 141028},
+                                               {"\\p{Lu}", 1858},
+                                               {"[\\p{Ll}]", 2258},
+                                               {"\\pM", 2501},
+                                               {"\\p{N}", 1911},
+                                               {"[\\p{P}]", 855},
+                                               {"\\p{S}", 8514},
+                                               {"\\P{L}", 0x110000 - 0x800 - 141028},
+                                               {"[^\\p{N}]", 0x110000 - 0x800 - 1911}};
+  for (const auto& [pattern, size] : sizes) EXPECT_EQ(matching_characters(pattern), size) << pattern;
+}
+
+// A SentencePiece byte-pair model with byte fallback and a piece of the user's own, in protocol-buffer bytes.
+std::string small_sentencepiece() {
+  const auto field = [](int number, const std::string& bytes) {
+    return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+  };
+  const auto number = [](int key, int value) {
+    return std::string{static_cast<char>(key << 3), static_cast<char>(value)};
+  };
+  const auto piece = [&](const std::string& text, float score, int type) {
+    std::string bits(4, '\0');
+    std::memcpy(bits.data(), &score, 4);
+    return field(1, field(1, text) + "\x15" + bits + number(3, type));
+  };
+  std::string model = piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) + piece("[TOOL]", 0, 4);
+  for (int b = 0; b < 256; ++b) model += piece(fmt::format("<0x{:02X}>", b), 0, 6);
+  const std::string mark = "\xe2\x96\x81";
+  float score = 0;
+  for (const std::string& text : {std::string("ab"), mark + "a", mark + "ab", mark + mark, std::string("ba"), mark,
+                                  std::string("a"), std::string("b"), std::string("["), std::string("\xc3\xa9")})
+    model += piece(text, score--, 1);
+  return model + field(2, number(3, 2) + "\x98\x02\x01") +
+         field(3, field(1, "identity") + number(3, 1) + number(4, 0) + number(5, 1));
+}
+
+TEST(SentencePiece, EncodesAsTheLibraryDoes) {
+  const TemporaryFolder folder;
+  folder.write("x.model", small_sentencepiece());
+  const auto tokenizer = open_tokenizer({"sentencepiece", (folder / "x.model").string()});
+  sentencepiece::SentencePieceProcessor library;
+  ASSERT_TRUE(library.LoadFromSerializedProto(small_sentencepiece()).ok());
+  const std::vector<std::string> parts{"a", "b", "ab", " ", "  ", "[TOOL]", "[TOOL", "\xc3\xa9", "\xf0\x9f\x99\x82",
+                                       "[", "\n"};
+  std::mt19937 random(5);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (unsigned i = 1 + random() % 12; i > 0; --i) text += parts[random() % parts.size()];
+    std::vector<int> theirs;
+    ASSERT_TRUE(library.Encode(text, &theirs).ok());
+    const Ids ours = encode(*tokenizer, text);
+    ASSERT_EQ(ours, Ids(theirs.begin(), theirs.end())) << text;
+    ASSERT_EQ(decode(*tokenizer, ours), text);
+  }
+  const std::string broken = "a\xff b\xc3 [TOOL]\xed\xa0\x80";
+  EXPECT_EQ(decode(*tokenizer, encode(*tokenizer, broken)), broken);
+}
+
+// Its NFC is of an older Unicode: U+0898 has no combining class there, so it stays where it is.
+TEST(Normalizer, NfcIsThatOfHuggingFace) {
+  Normalizer normalizer;
+  normalizer.add({.kind = Normalizer::Kind::kNfc});
+  std::string buffer;
+  EXPECT_EQ(normalizer.apply("e\xcc\x81", true, buffer), "\xc3\xa9");
+  EXPECT_EQ(normalizer.apply("a\xcd\x85\xcc\xb4", true, buffer), "a\xcc\xb4\xcd\x85");
+  EXPECT_EQ(normalizer.apply("a\xcd\x85\xe0\xa2\x98", true, buffer), "a\xcd\x85\xe0\xa2\x98");
+  EXPECT_EQ(normalizer.apply("\xe0\xa2\x98\xcc\xb4x", true, buffer), "\xe0\xa2\x98\xcc\xb4x");
 }
 
 TEST(Spec, TypesAndPaths) {

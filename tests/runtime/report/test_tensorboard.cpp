@@ -143,6 +143,20 @@ TEST(TensorBoard, WritesMegatronsTagsByStepAndBySamples) {
   EXPECT_EQ(by_samples[3].numbers.find(2)->second, 32u);
 }
 
+TEST(TensorBoard, ARunThatBeginsAnewDropsEverything) {
+  const ScratchFolder folder;
+  TensorBoard board(folder.path(), TensorBoard::Resume{0, 0});
+  board.evaluation({0, 4.0, 0.1});
+  for (const auto& file : {event_files(folder.path()).at(0), event_files(folder.path() / "samples").at(0)}) {
+    const auto events = read_events(file);
+    ASSERT_EQ(events.size(), 3u);
+    EXPECT_TRUE(events[1].bytes.contains(7));
+    EXPECT_EQ(events[1].numbers.find(2)->second, 0u);
+    EXPECT_EQ(events[2].numbers.find(2)->second, 0u);
+    EXPECT_EQ(scalars(events[2]).size(), 2u);
+  }
+}
+
 TEST(TensorBoard, AResumedRunTellsReadersToDropThePointsOfTheDeadOne) {
   const ScratchFolder folder;
   { TensorBoard first(folder.path()); }

@@ -7,6 +7,7 @@
 
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/checkpoint/writer.hpp"
+#include "runtime/data/indexed_writer.hpp"
 #include "tests/runtime/train/job_fixture.hpp"
 
 namespace railyard::test {
@@ -60,13 +61,24 @@ JobSpec parity_job(const Json& figure, const Folder& folder) {
                .rotary_percent = figure.value("rotary_percent", 1.0),
                .bias = figure["bias"],
                .qkv_bias = figure.value("qkv_bias", false),
+               .qk_norm = figure.value("qk_norm", false),
                .window = figure.value("window", 0),
                .tied_embeddings = figure["tied"]};
-  std::ofstream(folder.path() / "text.txt") << figure["text"].get<std::string>();
   job.data.mock = false;
-  job.data.text = "text.txt";
   job.data.tokenizer = TokenizerSpec{"bytes", ""};
   job.data.split = "100,0,0";
+  if (figure.contains("ends")) {
+    const auto tokens = figure["tokens"].get<std::vector<std::int32_t>>();
+    data::IndexedWriter writer(folder.path() / "tokens", data::TokenType::kUInt16);
+    writer.add(tokens);
+    writer.end_document();
+    writer.finish();
+    job.data.train = {{"tokens", std::nullopt}};
+    job.data.reset_attention_mask = job.data.reset_position_ids = job.data.eod_mask_loss = true;
+  } else {
+    std::ofstream(folder.path() / "text.txt") << figure["text"].get<std::string>();
+    job.data.text = "text.txt";
+  }
   job.train.iterations = 1;
   job.train.micro_batch = 1;
   job.train.global_batch = figure["batch"];
@@ -119,7 +131,8 @@ TEST_P(Parity, LossAndGradientsAgreeWithPyTorch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Parity, testing::Values("gpt", "gpt_tanh", "llama", "nemotron", "qwen_window"),
+INSTANTIATE_TEST_SUITE_P(Models, Parity,
+                         testing::Values("gpt", "gpt_tanh", "llama", "nemotron", "qwen_window", "qwen3", "documents"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

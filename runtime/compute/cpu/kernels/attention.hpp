@@ -49,9 +49,12 @@ RAILYARD_INLINE void copy_transposed(const T* from, std::int64_t stride, std::in
 // Scores above the diagonal are not computed but for the rest of strips of this many queries.
 inline constexpr std::int64_t kStrip = 32;
 
-// Keys that query `position` may see: [first, position].
-RAILYARD_INLINE std::int64_t first_key(const Heads& h, std::int64_t position) {
-  return h.window > 0 && position - h.window + 1 > 0 ? position - h.window + 1 : 0;
+// Keys that query `position` of a sample may see: [first, position]. It never falls as positions rise.
+RAILYARD_INLINE std::int64_t first_key(const Attention& a, std::int64_t sample, std::int64_t position) {
+  const Heads& h = a.heads;
+  const std::int64_t of_window = h.window > 0 && position - h.window + 1 > 0 ? position - h.window + 1 : 0;
+  const std::int64_t of_document = a.first_keys != nullptr ? a.first_keys[sample * h.length + position] : 0;
+  return of_document > of_window ? of_document : of_window;
 }
 
 // factors [kBlock] of dropout for keys [key_block, + kBlock) of one query.

@@ -102,7 +102,7 @@ void differentiate_head(const Attention& a, std::int64_t sample, std::int64_t he
     }
     for (std::int64_t i = 0; i < count * qk; ++i) scratch.grad_queries[i] = 0.0F;
 
-    for (std::int64_t block = first_key(h, query) / kBlock * kBlock; block < query + count; block += kBlock) {
+    for (std::int64_t block = first_key(a, sample, query) / kBlock * kBlock; block < query + count; block += kBlock) {
       const std::int64_t left = h.length - block < kBlock ? h.length - block : kBlock;
       const std::int64_t rows_at_once = block == query ? kStrip : kBlock;
       for (std::int64_t strip = 0; strip < count; strip += rows_at_once) {
@@ -123,8 +123,8 @@ void differentiate_head(const Attention& a, std::int64_t sample, std::int64_t he
             key_factors(a.mask, a.mask.sample_ids[token], a.mask.positions[token], block, key, factors);
           }
           score_gradient_row(scratch.weights + i * kBlock, scratch.grad_scores + i * kBlock, width,
-                             first_key(h, query + i) - block, query + i - block, log_sum_exp[query + i], delta[i],
-                             masked ? factors : nullptr);
+                             first_key(a, sample, query + i) - block, query + i - block, log_sum_exp[query + i],
+                             delta[i], masked ? factors : nullptr);
         }
         tile_product<true>(keys, v, length, {weights, 1, kBlock}, outs, v, scratch.grad_values + block * v, v);
         tile_product<true>(keys, qk, length, {grads, 1, kBlock}, queries, qk, scratch.grad_keys + block * qk, qk);

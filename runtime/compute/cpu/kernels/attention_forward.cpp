@@ -94,7 +94,7 @@ void attend_head(const Attention& a, std::int64_t sample, std::int64_t head, flo
     const std::int64_t count = h.length - query < kBlock ? h.length - query : kBlock;
     copy_rows(rows + query * stride + columns.q, stride, count, h.d_qk, h.scale, scratch.queries);
     Softmax softmax;
-    const std::int64_t first_block = first_key(h, query) / kBlock * kBlock;
+    const std::int64_t first_block = first_key(a, sample, query) / kBlock * kBlock;
     for (std::int64_t block = first_block; block < query + count; block += kBlock) {
       const std::int64_t keys = h.length - block < kBlock ? h.length - block : kBlock;
       for (std::int64_t strip = 0; strip < count; strip += kStrip) {
@@ -106,7 +106,7 @@ void attend_head(const Attention& a, std::int64_t sample, std::int64_t head, flo
                             scratch.keys + block * h.d_qk, kBlock, scores, kBlock);
         for (std::int64_t i = strip; i < end; ++i)
           softmax.next[i] =
-              mask_row(scratch.scores + i * kBlock, width, first_key(h, query + i) - block, query + i - block);
+              mask_row(scratch.scores + i * kBlock, width, first_key(a, sample, query + i) - block, query + i - block);
         softmax.raise(strip);
         for (std::int64_t i = strip; i < end; ++i) {
           float* row = scratch.scores + i * kBlock;

@@ -56,6 +56,18 @@ struct Heads {
   std::int64_t packed_columns, output_columns;
 };
 
+struct HeadNorm {
+  int threads;
+  DType type;
+  Heads heads;
+  float epsilon;                         // forward
+  void *packed, *raw;                    // backward: the gradient, and what forward kept
+  const void *q_weight, *k_weight;       // [d_qk]
+  float* rstd;                           // [tokens, q_heads + kv_heads]
+  float *grad_q_weight, *grad_k_weight;  // backward
+  float* partial;                        // backward: [sum_blocks(tokens), 2, d_qk]
+};
+
 struct Rope {
   int threads;
   DType type;
@@ -72,6 +84,7 @@ struct Attention {
   DType type;
   Heads heads;
   Mask mask;
+  const std::int32_t* first_keys;       // [batch, length]; null: each query sees back to 0
   const void *packed, *out, *grad_out;  // the last: backward only
   void *output, *grad_packed;           // forward's and backward's result
   float* log_sum_exp;
@@ -147,6 +160,8 @@ struct Kernels {
                         float* grad_bias, float* partial);
   void (*norm_forward)(const Norm&);
   void (*norm_backward)(const NormBackward&);
+  void (*head_norm_forward)(const HeadNorm&);
+  void (*head_norm_backward)(const HeadNorm&);
   void (*rope)(const Rope&);
   std::size_t (*attention_workspace)(const Heads&, int threads, bool backward);  // bytes
   void (*attention_forward)(const Attention&);

@@ -38,6 +38,8 @@ void bias_gradient(int threads, DType type, std::int64_t rows, std::int64_t colu
                    float* partial);
 void norm_forward(const Norm& arguments);
 void norm_backward(const NormBackward& arguments);
+void head_norm_forward(const HeadNorm& arguments);
+void head_norm_backward(const HeadNorm& arguments);
 void rope(const Rope& arguments);
 std::size_t attention_workspace(const Heads& heads, int threads, bool backward);
 void attention_forward(const Attention& arguments);

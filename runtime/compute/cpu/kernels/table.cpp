@@ -16,6 +16,8 @@ const Kernels kTable = {
     bias_gradient,
     norm_forward,
     norm_backward,
+    head_norm_forward,
+    head_norm_backward,
     rope,
     attention_workspace,
     attention_forward,

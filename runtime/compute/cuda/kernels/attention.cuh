@@ -29,14 +29,21 @@ __device__ __forceinline__ float dot(const float* a, const float* b, int count) 
   return sum;
 }
 
-__device__ __forceinline__ bool visible(const Heads& heads, std::int64_t query, std::int64_t key) {
-  return query < heads.length && key <= query && (heads.window == 0 || query - key < heads.window);
+// The first key that a query within the sample sees; never falling as queries rise.
+__device__ __forceinline__ std::int64_t first_key(const Heads& heads, std::int64_t sample, std::int64_t query) {
+  const std::int64_t of_window = heads.window == 0 ? 0 : max(std::int64_t{0}, query - heads.window + 1);
+  return heads.first_keys == nullptr ? of_window
+                                     : max(of_window, std::int64_t{heads.first_keys[sample * heads.length + query]});
+}
+
+__device__ __forceinline__ bool visible(const Heads& heads, std::int64_t sample, std::int64_t query, std::int64_t key) {
+  return query < heads.length && key <= query && key >= first_key(heads, sample, query);
 }
 
 // The first tile of keys that a tile of queries sees.
-__device__ __forceinline__ std::int64_t first_key_tile(const Heads& heads, std::int64_t first_query) {
-  const std::int64_t first = heads.window == 0 ? 0 : first_query - heads.window + 1;
-  return first <= 0 ? 0 : first / kTile * kTile;
+__device__ __forceinline__ std::int64_t first_key_tile(const Heads& heads, std::int64_t sample,
+                                                       std::int64_t first_query) {
+  return first_key(heads, sample, first_query) / kTile * kTile;
 }
 
 // One past the last query that sees a key of the tile.

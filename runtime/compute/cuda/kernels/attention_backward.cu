@@ -61,9 +61,9 @@ __device__ __forceinline__ void load_queries(const Heads& heads, const Tiles& t,
 struct Pair {
   float probability, gradient;
 };
-__device__ __forceinline__ Pair pair_at(const Heads& heads, const Tiles& t, int query, int key,
+__device__ __forceinline__ Pair pair_at(const Heads& heads, const Tiles& t, std::int64_t sample, int query, int key,
                                         std::int64_t first_query, std::int64_t first_key, float factor) {
-  if (!visible(heads, first_query + query, first_key + key)) return {0.0F, 0.0F};
+  if (!visible(heads, sample, first_query + query, first_key + key)) return {0.0F, 0.0F};
   const int d_qk = static_cast<int>(heads.d_qk), d_v = static_cast<int>(heads.d_v);
   const float score = heads.scale * dot(t.queries + query * (d_qk + 1), t.keys + key * (d_qk + 1), d_qk);
   const float p = expf(score - t.log_sum_exp[query]);
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kTileThreads)
       score_factors(heads, mask, sample, head, tile + r, first + 4 * g, factors);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const Pair pair = pair_at(heads, t, r, 4 * g + j, tile, first, factors[j]);
+        const Pair pair = pair_at(heads, t, sample, r, 4 * g + j, tile, first, factors[j]);
         t.probabilities[r * (kTile + 1) + 4 * g + j] = pair.probability;
         t.gradients[r * (kTile + 1) + 4 * g + j] = pair.gradient;
       }
@@ -137,7 +137,8 @@ __global__ void __launch_bounds__(kTileThreads)
   const HeadRows<const T> rows = head_rows(heads, packed, sample, head, kv_head);
   load_queries(heads, t, rows.q, stride, grad_out, log_sum_exp, product, sample, head, first);
   float grad_query[kColumns] = {};
-  for (std::int64_t tile = first_key_tile(heads, first); tile < min(heads.length, first + kTile); tile += kTile) {
+  for (std::int64_t tile = first_key_tile(heads, sample, first); tile < min(heads.length, first + kTile);
+       tile += kTile) {
     __syncthreads();
     load_tile(rows.k, stride, tile, heads.length, d_qk, t.keys);
     load_tile(rows.v, stride, tile, heads.length, d_v, t.values);
@@ -146,7 +147,8 @@ __global__ void __launch_bounds__(kTileThreads)
     score_factors(heads, mask, sample, head, first + r, tile + 4 * g, factors);
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      t.gradients[r * (kTile + 1) + 4 * g + j] = pair_at(heads, t, r, 4 * g + j, first, tile, factors[j]).gradient;
+      t.gradients[r * (kTile + 1) + 4 * g + j] =
+          pair_at(heads, t, sample, r, 4 * g + j, first, tile, factors[j]).gradient;
     __syncwarp();
     for (int key = 0; key < kTile; ++key) {
       const float s = t.gradients[r * (kTile + 1) + key];

@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(kTileThreads)
 
   const float nothing = __int_as_float(static_cast<int>(0xff800000U));
   float maximum = nothing, sum = 0.0F, columns[kColumns] = {};
-  for (std::int64_t tile = first_key_tile(heads, first); tile < min(heads.length, first + kTile); tile += kTile) {
+  for (std::int64_t tile = first_key_tile(heads, sample, first); tile < min(heads.length, first + kTile);
+       tile += kTile) {
     __syncthreads();
     load_tile(rows.k, stride, tile, heads.length, d_qk, keys);
     load_tile(rows.v, stride, tile, heads.length, d_v, values);
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int key = 4 * g + j;
-      score[j] = visible(heads, query, tile + key)
+      score[j] = visible(heads, sample, query, tile + key)
                      ? heads.scale * dot(queries + r * (d_qk + 1), keys + key * (d_qk + 1), d_qk)
                      : nothing;
       tile_maximum = fmaxf(tile_maximum, score[j]);

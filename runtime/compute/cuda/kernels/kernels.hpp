@@ -141,6 +141,7 @@ void scale_of_maximum(const Target& target, float* maximum, float* history, std:
 struct Heads {
   std::int64_t batch, length, q_heads, kv_heads, d_qk, d_v, window;
   float scale;
+  const std::int32_t* first_keys = nullptr;  // [batch, length]; null: each query sees back to 0
 };
 inline constexpr std::int64_t kPlainHeadLimit = 256;  // largest d_qk and d_v
 void plain_attention_forward(const Target& target, DType type, const Heads& heads, const void* packed, const Mask& mask,
@@ -149,5 +150,13 @@ void plain_attention_forward(const Target& target, DType type, const Heads& head
 void plain_attention_backward(const Target& target, DType type, const Heads& heads, const void* packed, const void* out,
                               const float* log_sum_exp, const void* grad_out, const Mask& mask, void* grad_packed,
                               float* scratch);
+
+// ---- head_norm.cu ----
+void head_norm_forward(const Target& target, DType type, const Heads& heads, void* packed, const void* q_weight,
+                       const void* k_weight, float epsilon, void* raw, float* rstd);
+std::int64_t head_norm_backward_scratch(const Target& target, const Heads& heads);  // in floats
+void head_norm_backward(const Target& target, DType type, const Heads& heads, void* grad_packed, const void* raw,
+                        const void* q_weight, const void* k_weight, const float* rstd, float* grad_q_weight,
+                        float* grad_k_weight, float* scratch);
 
 }  // namespace railyard::cuda

@@ -176,7 +176,7 @@ std::function<int()> define_run(CLI::App& program) {
   auto* command = program.add_subcommand("run", "Train a job");
   auto request = std::make_shared<RunRequest>();
   auto file = std::make_shared<std::string>();
-  auto run_dir = std::make_shared<std::string>();
+  auto run_dir = std::make_shared<std::string>(), log_format = std::make_shared<std::string>();
   command->add_option("JOB", *file, "The job file (Lua)")->required();
   command
       ->add_option("--ranks", request->ranks,
@@ -186,6 +186,8 @@ std::function<int()> define_run(CLI::App& program) {
       ->take_all()
       ->allow_extra_args(false);
   command->add_option("--run-dir", *run_dir, "The run's directory; default runs/NAME");
+  command->add_option("--log-format", *log_format, "Form of the lines: railyard, or megatron for what greps its logs")
+      ->check(CLI::IsMember({"railyard", "megatron"}));
   command->add_option("ARG", request->arguments, "Handed to the job file as `arg`");
   command->footer(
       R"(Starts the ranks itself: with mpirun on this machine, with srun inside a Slurm allocation; inside a step of srun
@@ -200,6 +202,7 @@ Examples:
   return [=] {
     request->job_file = *file;
     if (command->count("--run-dir") > 0) request->run_dir = *run_dir;
+    if (!log_format->empty()) request->sets.push_back("log.format=" + *log_format);
     return run(*request);
   };
 }

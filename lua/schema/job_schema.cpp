@@ -262,7 +262,7 @@ std::vector<Key> other_keys() {
       table("log", "what is written while it runs"),
       integer("log.every", "steps between two lines").value(1).range(1, kLargestCount),
       boolean("log.tensorboard", "write TensorBoard events").value(true),
-      text("log.format", "form of the lines").value("railyard").one_of({"railyard"}, {"megatron"}),
+      text("log.format", "form of the lines").value("railyard").one_of({"railyard", "megatron"}),
       table("profile", "NVTX ranges").not_built(),
       integer("profile.start", "first step, -1: none").value(-1).range(-1, kLargestCount),
       integer("profile.stop", "last step, -1: none").value(-1).range(-1, kLargestCount),

@@ -72,7 +72,7 @@ def main(build, folder):
         ]):
             config = gpt.GPTDatasetConfig(random_seed=seed, sequence_length=seq, blend=([f"{work}/{n}" for n in names], weights), split=split,
                                           reset_position_ids=False, reset_attention_mask=False, eod_mask_loss=False, create_attention_mask=False,
-                                          path_to_cache=f"{work}/cache{case}", tokenizer=types.SimpleNamespace(unique_identifiers={"x": 1}, eod=0, pad=-1))
+                                          path_to_cache=f"{work}/cache{case}", tokenizer=types.SimpleNamespace(unique_identifiers={"x": 1}, eod=0, pad=-1, vocab_size=60000))
             config.mid_level_dataset_surplus = 0.005
             config.path_to_cache = None
             gpt.GPTDataset.__getitem__ = lambda self, i: {"tokens": self._query_document_sample_shuffle_indices(i)[0]}

@@ -48,4 +48,7 @@ exits 2 railyard run job.lua --ranks 2 "${long[@]}" --run-dir reference --set tr
 says 'train.seed: 7 -> 8' bad.txt
 exits 2 railyard run job.lua --ranks 2 "${long[@]}" --run-dir other --set data.text=none.txt >bad.txt 2>&1
 check [ "$(grep -c none.txt bad.txt)" -eq 1 ]
+
+railyard run job.lua --ranks 2 --run-dir logged --log-format megatron --set train.iterations=3 >logged.txt 2>&1
+says ' iteration        3/       3 \| consumed samples: .* \| lm loss: [0-9.E+-]+ \|' logged.txt
 echo "1 passed, 0 failed"

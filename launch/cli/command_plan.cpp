@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kListed = 10;  // layouts that --search lists
+constexpr int kMostPlaced = 1 << 17;
 
 struct Options {
   RunRequest request;
@@ -43,6 +44,23 @@ void fill_vocabulary(JobSpec& job) {
   }
 }
 
+// Where the ranks would go; a note says why they cannot, or were not tried.
+std::optional<Placement> place_ranks(const Cluster& cluster, const Planner::Plan& plan,
+                                     std::vector<std::string>& notes) {
+  if (plan.layout.ranks() > kMostPlaced) {
+    notes.push_back(fmt::format("no places are chosen for more than {} ranks", kMostPlaced));
+    return std::nullopt;
+  }
+  try {
+    Placement placement = place(plan.layout, cluster.allocation, traffic_of(plan.bytes), cluster.rates);
+    notes = placement.notes;
+    return placement;
+  } catch (const UsageError& error) {
+    notes.emplace_back(error.what());
+    return std::nullopt;
+  }
+}
+
 int plan(Options& options) {
   options.request.job_file = fs::absolute(options.file);
   lua::EvaluatedJob job = evaluate(options.request);
@@ -62,47 +80,32 @@ int plan(Options& options) {
   if (const int columns = terminal_columns(stdout); columns >= 40) style.columns = std::min(columns, 120);
 
   std::string text;
-  Json document = Json::object();
+  Json found = Json::object();
   std::optional<Planner::Plan> chosen;
   if (options.search) {
-    SearchResult result = search_layouts(planner, job.spec, cluster.slots(), kListed);
-    if (options.json)
-      document = search_json(result);
-    else
-      text = search_text(result, style);
+    const SearchResult result = search_layouts(planner, job.spec, cluster.slots(), kListed);
     if (!result.ranked.empty()) chosen = result.ranked.front();
-    if (chosen && !options.json) text += "\n";
+    found = search_json(result);
+    text = search_text(result, style) + (chosen ? "\n" : "");
+  } else {
+    chosen = planner.plan(job.spec, Layout::resolve(job.spec.parallel, target.ranks));
   }
-  if (!options.search) chosen = planner.plan(job.spec, Layout::resolve(job.spec.parallel, target.ranks));
+  Json document = empty_plan_json({"no layout fits"});
   if (chosen) {
     std::vector<std::string> notes;
-    std::optional<Placement> placement;
-    try {
-      placement = place(chosen->layout, cluster.allocation, traffic_of(chosen->bytes), cluster.rates);
-      chosen->time = planner.time(chosen->job, chosen->layout, *placement);
-      notes = placement->notes;
-    } catch (const UsageError& error) {
-      notes.emplace_back(error.what());
-    }
+    const std::optional<Placement> placement = place_ranks(cluster, *chosen, notes);
+    if (placement) chosen->time = planner.time(chosen->job, chosen->layout, *placement);
     PlanReport report{planner, *chosen, placement ? &*placement : nullptr, plan_warnings(planner, *chosen)};
-    const auto add = [&report](const std::vector<std::string>& more) {
+    for (const auto& more : {notes, cluster.guesses, planner.unmeasured()})
       report.warnings.insert(report.warnings.end(), more.begin(), more.end());
-    };
-    add(notes);
-    add(cluster.guesses);
-    add(planner.unmeasured());
-    if (options.json) {
-      Json whole = plan_json(report);
-      for (auto& [key, value] : document.items()) whole[key] = std::move(value);
-      document = std::move(whole);
-    } else {
-      text += plan_text(report, style);
-      if (options.map && placement)
-        text +=
-            "\n" + rank_table(chosen->layout, cluster.allocation, *placement) + "\n" +
-            placement_summary(chosen->layout, cluster.allocation, traffic_of(chosen->bytes), *placement, cluster.rates);
-    }
+    document = plan_json(report);
+    text += plan_text(report, style);
+    if (options.map && placement)
+      text +=
+          "\n" + rank_table(chosen->layout, cluster.allocation, *placement) + "\n" +
+          placement_summary(chosen->layout, cluster.allocation, traffic_of(chosen->bytes), *placement, cluster.rates);
   }
+  document.update(found);
   write_standard_output(options.json ? document.dump(2) + "\n" : text);
   return kExitDone;
 }
@@ -118,7 +121,7 @@ std::function<int()> define_plan(CLI::App& program) {
   command
       ->add_option("--nodes", options->nodes,
                    "Nodes; default: the #SBATCH lines, the allocation, or what the layout needs")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(1, 1 << 16));
   command->add_flag("--search", options->search, "List the fastest layouts that fit, and plan the best one");
   command->add_flag("--map", options->map, "Print where each rank goes, and what other orders of ranks would cost");
   command->add_flag("--json", options->json, "Print one JSON document");

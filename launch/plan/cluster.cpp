@@ -15,7 +15,7 @@ namespace railyard::launch {
 namespace {
 
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
-constexpr int kMostNodes = 1 << 20;
+constexpr int kMostNodes = 1 << 16;
 
 template <class T>
 std::optional<T> known(const Json& table, const char* key) {
@@ -102,11 +102,11 @@ topology::Node node_of(const SiteFacts& facts, int gpus, int domain, int links) 
 }
 
 // What holds for both kinds of cluster.
-void describe(Cluster& cluster, const SiteFacts& facts) {
+void describe(Cluster& cluster, const SiteFacts& facts, std::optional<int> domain) {
   if (!cluster.gpu.empty()) cluster.spec = find_gpu(cluster.gpu);
   cluster.fabric_kind = facts.fabric_kind;
   cluster.node_memory_gib = facts.memory_gib;
-  cluster.nvlink_domain = facts.nvlink_domain;
+  cluster.nvlink_domain = domain;
   if (!cluster.nvlink_domain && cluster.has_gpus && cluster.spec) {
     cluster.nvlink_domain = cluster.spec->nvlinks > 0 ? cluster.slots_per_node() : 1;
     cluster.guesses.push_back(fmt::format("node.nvlink_domain is not given: {} joins {}", cluster.spec->name,
@@ -116,6 +116,17 @@ void describe(Cluster& cluster, const SiteFacts& facts) {
   if (cluster.spec) cluster.rates.pcie = cluster.spec->pcie_gb_s;
   if (facts.nic_gbps) cluster.rates.nic = *facts.nic_gbps / 8 * 0.97;
   cluster.allocation.blocks_are_nvlink = cluster.nvlink_domain.value_or(0) > cluster.slots_per_node();
+}
+
+// The largest NVLink domain that the nodes themselves show; 1: they have none.
+std::optional<int> found_domain(const Allocation& allocation) {
+  std::optional<int> largest;
+  for (const auto& node : allocation.nodes)
+    if (const auto domains = topology::nvlink_domains(node.facts)) {
+      largest = std::max(largest.value_or(1), 1);
+      for (const auto& domain : *domains) largest = std::max(*largest, static_cast<int>(domain.size()));
+    }
+  return largest;
 }
 
 void exclude_nics(topology::Node& node, const std::vector<std::string>& excluded) {
@@ -192,7 +203,7 @@ Cluster synthetic_cluster(const Json& site, int nodes, int cpu_ranks) {
   for (const auto& name : names)
     cluster.allocation.nodes.push_back({name, node, numbered(cluster.has_gpus ? gpus : cpu_ranks)});
   cluster.allocation.rail_optimised = facts.rails.value_or(0) > 1;
-  describe(cluster, facts);
+  describe(cluster, facts, facts.nvlink_domain);
   cluster.origin = cluster.has_gpus
                        ? fmt::format("site {}, {} of {}", facts.name, count_of(nodes, "node"),
                                      count_of(gpus, facts.gpu.empty() ? "GPU" : (facts.gpu + " GPU").c_str()))
@@ -226,7 +237,7 @@ Cluster live_cluster(const Json& site, topology::Machine machine, const std::vec
   }
   cluster.allocation.fabric = fabric_of_file(facts);
   if (!cluster.allocation.fabric) cluster.allocation.fabric = std::move(machine.fabric);
-  describe(cluster, facts);
+  describe(cluster, facts, facts.nvlink_domain ? facts.nvlink_domain : found_domain(cluster.allocation));
   cluster.origin = fmt::format("{} found{}", count_of(cluster.nodes(), "node"),
                                cluster.gpu.empty() ? "" : fmt::format(", {} x {}", cluster.slots(), cluster.gpu));
   return cluster;

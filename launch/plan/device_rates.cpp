@@ -10,9 +10,9 @@ namespace railyard::launch {
 namespace {
 
 // Usual efficiencies where nothing was measured. Products: the share of the peak that large ones sustain (H100: 1,290
-// of 1,979 TFLOP/s in 8 bits and about 0.72 in 16; A100: 257 of 312). Attention: of the 16-bit peak on long sequences.
+// of 1,979 TFLOP/s in 8 bits and about 0.71 in 16; A100: 257 of 312). Attention: of the 16-bit peak on long sequences.
 // Memory: of the data sheet's bandwidth.
-constexpr double kSustainedAmpere = 0.84, kSustained = 0.74, kSustainedFp8 = 0.70;
+constexpr double kSustainedAmpere = 0.84, kSustained = 0.72, kSustainedFp8 = 0.66;
 constexpr double kAttentionForward = 0.69, kAttentionBackward = 0.51, kAttentionRamp = 700;
 constexpr double kMemoryShare = 0.9;
 constexpr double kLaunch = 3e-6, kGap = 1.5e-6;

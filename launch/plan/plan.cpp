@@ -91,8 +91,11 @@ std::string Planner::rates_source() const {
 std::vector<std::string> Planner::unmeasured() const {
   std::vector<std::string> lines;
   if (!rates_) {
-    lines.push_back(fmt::format("the GPU {} is not in the table: time, MFU and the memory limit are unknown",
-                                cluster_.gpu.empty() ? "of the site (node.gpu)" : cluster_.gpu));
+    lines.push_back(
+        cluster_.gpu.empty()
+            ? "the kind of GPU is unknown, and with it time, MFU and the memory limit; name it in the site's "
+              "node.gpu, or give --site"
+            : fmt::format("{} is not in the table of GPUs: time, MFU and the memory limit are unknown", cluster_.gpu));
     return lines;
   }
   std::string missing = fmt::format("{}", fmt::join(rates_->unmeasured(), ", "));

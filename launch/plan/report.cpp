@@ -148,6 +148,15 @@ void add_links(std::string& out, const PlanReport& report) {
   }
 }
 
+// What to write into the job for this layout.
+std::string settings_text(const Planner::Plan& plan) {
+  const Layout& layout = plan.layout;
+  return fmt::format("parallel = {{ tp = {}, pp = {}{}{} }}, train.micro_batch = {}{}", layout.tp, layout.pp,
+                     layout.vpp > 1 ? fmt::format(", vpp = {}", layout.vpp) : "",
+                     layout.sequence_parallel ? ", sequence_parallel = true" : "", plan.job.train.micro_batch,
+                     plan.job.train.recompute.granularity == "full" ? ", train.recompute = \"full\"" : "");
+}
+
 Json number_or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 }  // namespace
@@ -189,7 +198,12 @@ std::string search_text(const SearchResult& result, const TextStyle& style) {
                     seconds_text(t.step_s), t.tflops_per_gpu, t.mfu ? fmt::format("{:.1f}", 100 * *t.mfu) : "?",
                     100 * t.exposed_comm_s / t.step_s, 100 * t.bubble_s / t.step_s);
   }
-  if (result.ranked.empty()) out += "no layout fits\n";
+  if (result.ranked.empty())
+    out += result.considered > 0 ? "no layout fits: more nodes (--nodes), or a smaller model or model.seq_length\n"
+                                 : "no layout is possible: train.global_batch must be a multiple of dp; try another "
+                                   "batch or other --nodes\n";
+  else
+    out += "the first: " + settings_text(result.ranked.front()) + "\n";
   out += fmt::format("{} layouts are possible; left out:\n", result.considered);
   for (const auto& entry : result.left_out)
     out += fmt::format("{:>6}  {}\n", entry.count,
@@ -234,6 +248,12 @@ Json plan_json(const PlanReport& report) {
     document["map"] = placement_map_json(plan.layout, report.planner.cluster().allocation, *report.placement);
   }
   return document;
+}
+
+Json empty_plan_json(const std::vector<std::string>& warnings) {
+  return {{"schema", 1},          {"layout", nullptr},         {"gpus", nullptr}, {"memory", nullptr},
+          {"time", nullptr},      {"tflops_per_gpu", nullptr}, {"mfu", nullptr},  {"links", Json::array()},
+          {"map", Json::array()}, {"warnings", warnings}};
 }
 
 Json search_json(const SearchResult& result) {

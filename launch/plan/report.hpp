@@ -29,6 +29,8 @@ struct TextStyle {
 
 // The document of `railyard plan --json`.
 [[nodiscard]] Json plan_json(const PlanReport& report);
+// The same where a search found no layout.
+[[nodiscard]] Json empty_plan_json(const std::vector<std::string>& warnings);
 // Its rows for a search: "search": [{"layout", "micro_batch", "total_gib", "step_s", "tflops_per_gpu", "mfu"}], and
 // "left_out": [{"why", "count", "example"}].
 [[nodiscard]] Json search_json(const SearchResult& result);

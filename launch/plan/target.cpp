@@ -76,6 +76,12 @@ PlanTarget plan_target(const lua::EvaluatedJob& job, const lua::SiteFile& site, 
     target.cluster = synthetic_cluster(facts, given > 0 ? given : at_least(wanted, gpus), cpu_ranks);
   }
   if (gpus > 0) keep_first_gpus(target.cluster, gpus);
+  if (job.spec.run.device == "cuda" && !target.cluster.has_gpus)
+    throw UsageError(
+        "run.device: \"cuda\", but neither the site ({}) nor this machine tells of GPUs; name the cluster's site file "
+        "with "
+        "--site, or its GPUs with node.gpus and node.gpu there",
+        site.file());
 
   const int slots = target.cluster.slots(), per_node = std::max(1, target.cluster.slots_per_node());
   const bool fill = parallel.dp == 0 || parallel.automatic;

@@ -1,7 +1,8 @@
 // The time model against published runs: each file in published/ names a model, a layout, measured step times and where
 // they were published. Adding a run is adding a line or a file. Lines: source TEXT, attention
 // fused (or unfused: its scores go through memory, which the model does not know), gpu NAME, model KEY=VALUE ...,
-// layout KEY=VALUE ..., run gpus=N global_batch=N step_s=X.
+// layout KEY=VALUE ..., run gpus=N global_batch=N step_s=X peak_gib=X (optional:
+// what a rank of this program has allocated).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ struct PublishedRun {
   std::string name, source, gpu, attention;
   JobSpec job;
   int gpus = 0;
-  double step_s = 0;
+  double step_s = 0, peak_gib = 0;
 };
 
 // KEY=VALUE words as Lua fields; texts in quotes.
@@ -61,19 +62,20 @@ std::vector<PublishedRun> read_runs(const fs::path& path) {
     if (what != "run") continue;
     Words parallel = layout;
     const std::string micro = parallel["micro_batch"], precision = parallel["precision"];
+    const std::string distributed = parallel.contains("distributed") ? parallel["distributed"] : "true";
     const std::string recompute = parallel.contains("recompute") ? parallel["recompute"] : "none";
-    for (const char* key : {"micro_batch", "precision", "recompute"}) parallel.erase(key);
+    for (const char* key : {"micro_batch", "precision", "recompute", "distributed"}) parallel.erase(key);
     PublishedRun run;
     run.source = source;
     run.gpu = gpu;
     run.attention = attention;
     run.gpus = std::stoi(words.at("gpus"));
     run.step_s = std::stod(words.at("step_s"));
-    run.job =
-        job_of("models.transformer { " + lua_fields(model) + " }", lua_fields(parallel),
-               fmt::format("micro_batch = {}, global_batch = {}, precision = \"{}\", optimizer = {{ distributed = "
-                           "true }}",
-                           micro, words.at("global_batch"), precision));
+    if (words.contains("peak_gib")) run.peak_gib = std::stod(words["peak_gib"]);
+    run.job = job_of(
+        "models.transformer { " + lua_fields(model) + " }", lua_fields(parallel),
+        fmt::format("micro_batch = {}, global_batch = {}, precision = \"{}\", optimizer = {{ distributed = {} }}",
+                    micro, words.at("global_batch"), precision, distributed));
     run.job.train.recompute.granularity = recompute;
     run.name = fmt::format("{} {}", path.stem().string(), run.gpus);
     runs.push_back(std::move(run));
@@ -122,6 +124,13 @@ TEST(PublishedRuns, ArePredictedFromDataSheets) {
       fmt::print("{:<38} {:>9.3f} {:>9.3f} {:>9.1f} {:>9.1f} {:>+8.1f}\n", run.name, run.step_s, time->step_s,
                  100 * published, 100 * *time->mfu, 100 * error);
       errors[run.attention].add(error);
+      // The arena, and the workspaces and staging buffers that are allocated beside it; CUDA's own share is not in
+      // peaks.
+      if (run.peak_gib > 0) {
+        const double total = worst_memory(run.job, layout, cluster).total_gib;
+        EXPECT_GT(total, run.peak_gib) << run.name;
+        EXPECT_LT(total, run.peak_gib + 1.3) << run.name;
+      }
     }
   }
   for (const auto& [attention, e] : errors)

@@ -216,6 +216,8 @@ Cluster live_cluster(const Json& site, topology::Machine machine, const std::vec
   const SiteFacts facts = facts_of(site);
   RAILYARD_CHECK(granted.empty() || granted.size() == machine.nodes.size());
   Cluster cluster;
+  cluster.has_gpus = std::any_of(machine.nodes.begin(), machine.nodes.end(),
+                                 [](const topology::Node& node) { return !node.gpus.empty(); });
   for (std::size_t n = 0; n < machine.nodes.size(); ++n) {
     AllocatedNode node;
     node.facts = std::move(machine.nodes[n]);
@@ -231,8 +233,9 @@ Cluster live_cluster(const Json& site, topology::Machine machine, const std::vec
     }
     for (auto& nic : node.facts.nics)
       if (!nic.rate_gbps && nic.role == topology::NicRole::kRail) nic.rate_gbps = facts.nic_gbps;
-    cluster.has_gpus = cluster.has_gpus || !node.facts.gpus.empty();
-    if (node.facts.gpus.empty() && node.gpus.empty()) node.gpus = numbered(cpu_ranks);
+    if (!cluster.has_gpus && node.gpus.empty()) node.gpus = numbered(cpu_ranks);
+    if (cluster.has_gpus && node.facts.gpus.empty())
+      cluster.guesses.push_back(fmt::format("{} shows no GPU and takes no rank", node.name));
     cluster.allocation.nodes.push_back(std::move(node));
   }
   cluster.allocation.fabric = fabric_of_file(facts);

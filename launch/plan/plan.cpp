@@ -5,11 +5,14 @@
 
 #include <algorithm>
 
+#include "runtime/base/error.hpp"
 #include "runtime/parallel/schedule.hpp"
 #include "runtime/train/trainer.hpp"
 
 namespace railyard::launch {
 namespace {
+
+constexpr std::int64_t kMostRows = 1 << 25;  // of a schedule; each takes some bytes
 
 std::optional<Calibration> contents(const std::optional<FoundCalibration>& found) {
   return found ? std::optional(found->calibration) : std::nullopt;
@@ -52,8 +55,9 @@ bool Planner::surely_too_large(const JobSpec& job, const Layout& layout) const {
 
 std::optional<StepTime> Planner::time(const JobSpec& job, const Layout& layout, PipelineTime pipeline) const {
   if (!rates_) return std::nullopt;
-  // What the runtime would refuse, it refuses in its own words.
-  if (job.train.global_batch % (job.train.micro_batch * layout.dp) != 0) (void)make_schedule(job, layout);
+  // What the runtime refuses is refused in its own words.
+  if (layout.vpp > 1 && (layout.pp == 1 || microbatches_of(job, layout) % layout.pp != 0))
+    (void)make_schedule(job, layout);
   const ModelParts parts = model_parts(job, layout);
   const ModelTimes times = model_times(job, parts, *rates_);
   StepTime best = step_time(job, layout, parts, times, links_.nested(layout, false), *rates_, pipeline);
@@ -77,6 +81,10 @@ Planner::Plan Planner::plan(const JobSpec& job, const Layout& layout) const {
 }
 
 Planner::Plan Planner::plan(const JobSpec& job, const Layout& layout, std::optional<StepTime> time) const {
+  if (const auto rows = microbatches_of(job, layout) * layout.pp * layout.vpp; rows > kMostRows)
+    throw UsageError(
+        "train.global_batch: {} microbatches a step on {} stages are too many to plan; raise train.micro_batch",
+        microbatches_of(job, layout), layout.pp * layout.vpp);
   return {job, layout, worst_memory(job, layout, cluster_), std::move(time), axis_bytes(job, layout)};
 }
 

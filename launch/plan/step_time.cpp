@@ -6,6 +6,7 @@
 
 #include "runtime/model/rank_model.hpp"
 #include "runtime/parallel/schedule.hpp"
+#include "runtime/train/trainer.hpp"
 
 namespace railyard::launch {
 namespace {
@@ -58,12 +59,13 @@ LayerTimes block_times(const JobSpec& job, const ModelShape& shape, const Layer&
   times.backward_input += rates.attention_seconds(wide, m.seq_length, attention.q_heads, m.head_dim, flops, true);
 
   // Elements read and written by everything else: two norms, two residual sums (one operand of each is read by the
-  // product itself where nothing stands between), rotation of q and k, the activation.
+  // product itself where nothing stands between), rotation and norms of q and k, the activation.
   const bool fused = shape.tp == 1 && !m.bias && m.hidden_dropout == 0.0;
-  const double rotated =
-      m.position == "rope" ? 2 * tokens * (packed - static_cast<double>(attention.kv_heads * attention.d_v)) : 0;
-  double forward = 2 * (2 * local * hidden) + 2 * (fused ? 1 : 3) * local * hidden + rotated + tokens * (up + inner);
-  double backward = 2 * (4 * local * hidden) + rotated + tokens * (2 * up + 2 * inner);
+  const double q_and_k = tokens * (packed - static_cast<double>(attention.kv_heads * attention.d_v));
+  const double rotated = m.position == "rope" ? 2 * q_and_k : 0, normed_heads = m.qk_norm ? 2 * q_and_k : 0;
+  double forward =
+      2 * (2 * local * hidden) + 2 * (fused ? 1 : 3) * local * hidden + rotated + normed_heads + tokens * (up + inner);
+  double backward = 2 * (4 * local * hidden) + rotated + 1.5 * normed_heads + tokens * (2 * up + 2 * inner);
   if (m.hidden_dropout > 0.0) backward += 2 * (2 * local * hidden);
   int forward_kernels = 9, backward_kernels = 14;
   if (eight_bit) {
@@ -187,7 +189,7 @@ StepTime step_time(const JobSpec& job, const Layout& layout, const ModelParts& p
   const ModelShape& shape = parts.shape;
   const auto width = static_cast<double>(dtype_size(shape.dtype));
   const auto blocks = blocks_by_piece(job, layout);
-  const std::int64_t microbatches = job.train.global_batch / (job.train.micro_batch * layout.dp);
+  const std::int64_t microbatches = microbatches_of(job, layout);
   const TensorTimes tensor = tensor_times(job, shape, times.block, paths.tp);
   const TensorBytes ends = tensor_bytes(shape);
 
@@ -260,7 +262,7 @@ StepTime step_time(const JobSpec& job, const Layout& layout, const ModelParts& p
   result.tensor_s = busiest.tensor * count;
   result.compute_s = (busiest.forward + busiest.backward) * count + result.optimizer_s;
   result.exposed_comm_s = result.tensor_s + result.data_s;
-  result.bubble_s = std::max(0.0, pipeline - busiest.busy() * count);
+  result.bubble_s = layout.pp == 1 ? 0.0 : std::max(0.0, pipeline - busiest.busy() * count);
   result.step_s = result.compute_s + result.exposed_comm_s + result.bubble_s;
   const double flops = training_flops(job.model, job.train.global_batch) / result.step_s / layout.ranks();
   result.tflops_per_gpu = flops * 1e-12;

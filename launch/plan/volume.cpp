@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/parallel/schedule.hpp"
 #include "runtime/train/trainer.hpp"
 
 namespace railyard::launch {
@@ -46,7 +45,7 @@ AxisBytes axis_bytes(const JobSpec& job, const Layout& layout) {
 AxisBytes axis_bytes(const JobSpec& job, const Layout& layout, const ModelParts& parts) {
   AxisBytes bytes;
   const auto width = static_cast<double>(dtype_size(parts.shape.dtype));
-  const double microbatches = make_schedule(job, layout).microbatches;
+  const auto microbatches = static_cast<double>(microbatches_of(job, layout));
   const TensorBytes tensor = tensor_bytes(parts.shape);
   const auto blocks = blocks_by_piece(job, layout);
   const int replicas = layout.dp * layout.cp;

@@ -389,13 +389,17 @@ DType compute_dtype(const std::string& precision) {
   throw UsageError("train.precision: \"{}\": not built yet; use \"fp32\", \"bf16\" or \"fp8\"", precision);
 }
 
-Schedule make_schedule(const JobSpec& job, const Layout& layout) {
+std::int64_t microbatches_of(const JobSpec& job, const Layout& layout) {
   const std::int64_t per_microbatch = job.train.micro_batch * layout.dp;
   if (per_microbatch < 1 || job.train.global_batch % per_microbatch != 0)
     throw UsageError("train.global_batch: {} is not a multiple of micro_batch {} x dp {}", job.train.global_batch,
                      job.train.micro_batch, layout.dp);
+  return job.train.global_batch / per_microbatch;
+}
+
+Schedule make_schedule(const JobSpec& job, const Layout& layout) {
+  const std::int64_t microbatches = microbatches_of(job, layout);
   if (layout.vpp > 1 && layout.pp == 1) throw UsageError("parallel.vpp: {} needs parallel.pp > 1", layout.vpp);
-  const std::int64_t microbatches = job.train.global_batch / per_microbatch;
   if (microbatches > std::numeric_limits<int>::max())
     throw UsageError("train.global_batch: {} is too large", job.train.global_batch);
   return schedule_interleaved(layout.pp, layout.vpp, static_cast<int>(microbatches));

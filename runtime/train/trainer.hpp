@@ -52,6 +52,7 @@ ArenaPlan plan_memory(const JobSpec& job, const Layout& layout, const Coordinate
 DType compute_dtype(const std::string& precision);
 
 // The training schedule of a job: microbatches follow from the batch sizes. UsageError names the keys that do not fit.
+[[nodiscard]] std::int64_t microbatches_of(const JobSpec& job, const Layout& layout);
 struct Schedule;
 Schedule make_schedule(const JobSpec& job, const Layout& layout);
 

@@ -77,6 +77,17 @@ TEST(Cluster, FoundNodesKeepWhatWasFoundAndLoseExcludedNics) {
   EXPECT_EQ(c.allocation.nodes[1].facts.nics.back().rate_gbps, 400);  // as found, not as the site says
 }
 
+TEST(Cluster, ANodeThatShowsNoGpuTakesNoRank) {
+  topology::Machine machine;
+  machine.nodes = {testing_machines::switched_node(4), topology::Node{}};
+  machine.nodes[0].name = "good";
+  machine.nodes[1].name = "silent";
+  const Cluster c = live_cluster(site_of(""), machine, {}, 2);
+  EXPECT_EQ(c.slots(), 4);
+  EXPECT_EQ(c.nvlink_domain, 4);  // as the node shows
+  EXPECT_THAT(c.guesses, testing::Contains(testing::HasSubstr("silent shows no GPU")));
+}
+
 TEST(Volume, IsPlacedWithoutComplaint) {
   const JobSpec job =
       job_of("models.llama3_8b {}", "tp = 8, pp = 2, sequence_parallel = true",

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <functional>
 #include <new>
+#include <regex>
 
 #include "launch/bootstrap/bootstrap.hpp"
 #include "launch/process.hpp"
@@ -23,7 +24,7 @@ struct Name {
   Reason reason;
   std::string_view name;
 };
-constexpr std::array<Name, 15> kNames = {{
+constexpr std::array<Name, 16> kNames = {{
     {Reason::kFinished, "finished"},
     {Reason::kSignal, "signal"},
     {Reason::kTimeLimit, "time_limit"},
@@ -35,6 +36,7 @@ constexpr std::array<Name, 15> kNames = {{
     {Reason::kOutOfMemory, "out_of_memory"},
     {Reason::kDeviceFault, "device_fault"},
     {Reason::kFileSystem, "file_system"},
+    {Reason::kFileSystemStall, "file_system_stall"},
     {Reason::kHungCollective, "hung_collective"},
     {Reason::kRankKilled, "rank_killed"},
     {Reason::kNodeLost, "node_lost"},
@@ -46,8 +48,9 @@ struct Clue {
   std::string_view text;
   Reason reason;
 };
-constexpr std::array<Clue, 12> kClues = {{
+constexpr std::array<Clue, 13> kClues = {{
     {"is not finite", Reason::kNotFinite},
+    {"file system has not answered", Reason::kFileSystemStall},
     {"has waited", Reason::kHungCollective},
     {"out of memory", Reason::kOutOfMemory},
     {"Cannot allocate memory", Reason::kOutOfMemory},
@@ -149,6 +152,23 @@ bool first_to_say(const fs::path& run_dir, int start, const std::string& text) n
   }
 }
 
+std::vector<std::string> silent_nodes(const fs::path& run_dir, int start, const std::string& message) {
+  std::vector<std::string> nodes;
+  try {
+    const Json placement = read_json_file(run_dir / fmt::format("placement-{}.json", start));
+    static const std::regex silent(R"(rank (\d+) \(gives no sign of life)");
+    for (std::sregex_iterator at(message.begin(), message.end(), silent), end; at != end; ++at)
+      for (const Json& place : placement.at("map"))
+        if (std::to_string(place.at("rank").get<int>()) == at->str(1)) {
+          const auto node = place.at("node").get<std::string>();
+          if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+        }
+  } catch (const std::exception&) {
+    // Without a readable placement nobody is blamed.
+  }
+  return nodes;
+}
+
 Ending judge(const fs::path& run_dir, int start, int status, bool asked_to_stop) {
   Ending ending;
   ending.start = start;
@@ -170,6 +190,8 @@ Ending judge(const fs::path& run_dir, int start, int status, bool asked_to_stop)
     ending.reason = cause->reason;
     ending.exit_code = cause->exit_code;
     ending.detail = fmt::format("rank {} on {}: {}", cause->rank, cause->host, cause->message);
+    ending.failed_nodes = cause->reason == Reason::kHungCollective ? silent_nodes(run_dir, start, cause->message)
+                                                                   : std::vector<std::string>{cause->host};
     if (cause->reason == Reason::kHungCollective && ends.size() > 1)
       ending.detail += fmt::format(" (reported by ranks {})", list_ranks(ends));
   } else if (asked_to_stop) {
@@ -195,6 +217,7 @@ bool worth_restarting(const Ending& ending) {
     case Reason::kNodeLost:
     case Reason::kHungCollective:
     case Reason::kDeviceFault:
+    case Reason::kFileSystemStall:
       return true;
     default:
       return false;
@@ -225,6 +248,8 @@ void write_why(const fs::path& run_dir, const Ending& ending) {
               {"host", host_name()},
               {"slurm_job", environment_value("SLURM_JOB_ID") ? Json(*environment_value("SLURM_JOB_ID")) : Json()},
               {"slurm_restart", environment_number("SLURM_RESTART_COUNT").value_or(0)}};
+  if (!ending.ranks.empty()) record["ranks"] = ending.ranks;
+  if (!ending.failed_nodes.empty()) record["failed_nodes"] = ending.failed_nodes;
   if (!ending.lost_nodes.empty()) record["lost_nodes"] = ending.lost_nodes;
   record["history"] = history;
   write_file_atomic(file, record.dump(1) + "\n");

@@ -12,21 +12,22 @@ namespace railyard::launch {
 
 // The reasons, as they are written.
 enum class Reason {
-  kFinished,        // "finished": all iterations
-  kSignal,          // "signal": asked to stop by a person or the scheduler
-  kTimeLimit,       // "time_limit": the job's time was running out
-  kPreempted,       // "preempted": by a job of higher priority
-  kInterval,        // "exit_interval": train.exit_interval or exit_duration
-  kBadInput,        // "bad_input": exit 2
-  kError,           // "error": anything else that a rank reported itself
-  kNotFinite,       // "not_finite": loss or gradient
-  kOutOfMemory,     // "out_of_memory": of the host (by its cgroup or the kernel) or the device
-  kDeviceFault,     // "device_fault": an XID or ECC error
-  kFileSystem,      // "file_system": full, read-only or stalled
-  kHungCollective,  // "hung_collective": ranks waited too long for others
-  kRankKilled,      // "rank_killed": a rank ended without a word
-  kNodeLost,        // "node_lost"
-  kLaunchFailed,    // "launch_failed": the step never started
+  kFinished,         // "finished": all iterations
+  kSignal,           // "signal": asked to stop by a person or the scheduler
+  kTimeLimit,        // "time_limit": the job's time was running out
+  kPreempted,        // "preempted": by a job of higher priority
+  kInterval,         // "exit_interval": train.exit_interval or exit_duration
+  kBadInput,         // "bad_input": exit 2
+  kError,            // "error": anything else that a rank reported itself
+  kNotFinite,        // "not_finite": loss or gradient
+  kOutOfMemory,      // "out_of_memory": of the host (by its cgroup or the kernel) or the device
+  kDeviceFault,      // "device_fault": an XID or ECC error
+  kFileSystem,       // "file_system": full, read-only or in error
+  kFileSystemStall,  // "file_system_stall": does not answer
+  kHungCollective,   // "hung_collective": ranks waited too long for others
+  kRankKilled,       // "rank_killed": a rank ended without a word
+  kNodeLost,         // "node_lost"
+  kLaunchFailed,     // "launch_failed": the step never started
 };
 [[nodiscard]] std::string_view reason_name(Reason reason);
 // Nothing for an unknown word.
@@ -59,11 +60,18 @@ struct Ending {
   int start = 1;
   int exit_code = 0;
   Reason reason = Reason::kFinished;
-  std::string detail;        // one line for people
-  std::optional<long> step;  // completed, where known
-  std::vector<std::string> lost_nodes;
-  int restarts = 0;  // by the launcher, within this job
+  std::string detail;                     // one line for people
+  std::optional<long> step;               // completed, where known
+  std::vector<std::string> lost_nodes;    // that Slurm has given up, or that do not answer
+  std::vector<std::string> failed_nodes;  // where it began, as far as that is known
+  std::string ranks;                      // what each rank was in, one line; empty: unknown
+  int restarts = 0;                       // by the launcher, within this job
 };
+
+// Nodes of ranks that a message says give no sign of life ("missing: rank 2 (gives no sign of life ..."), by the
+// start's placement.
+[[nodiscard]] std::vector<std::string> silent_nodes(const std::filesystem::path& run_dir, int start,
+                                                    const std::string& message);
 
 // Judges a start from what its ranks left and how its launcher (mpirun, srun) ended: `status` as a shell would show it.
 [[nodiscard]] Ending judge(const std::filesystem::path& run_dir, int start, int status, bool asked_to_stop);

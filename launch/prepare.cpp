@@ -7,6 +7,7 @@
 #include "launch/process.hpp"
 #include "launch/slurm/control.hpp"
 #include "runtime/base/error.hpp"
+#include "runtime/model/rank_model.hpp"
 #include "runtime/report/metrics_log.hpp"
 
 namespace railyard::launch {
@@ -52,10 +53,23 @@ std::unique_ptr<RunDirectory> open_run(const RunRequest& request, const lua::Eva
   return run;
 }
 
-void check_time_limit(const JobSpec& job, const fs::path& run_dir, std::optional<double> seconds_left) {
+void check_time_limit(const JobSpec& job, const fs::path& run_dir, std::optional<double> seconds_left, double flops) {
   if (!seconds_left || job.checkpoint.every <= 0) return;
   const MetricsHistory history = read_metrics_tail(run_dir / "metrics.jsonl", 1 << 16);
-  if (history.steps.empty()) return;
+  if (history.steps.empty()) {
+    if (flops <= 0.0) return;
+    ModelSpec model = job.model;
+    model.vocab = std::max<std::int64_t>(model.vocab, 1);  // "auto" is not known yet: without the output head
+    const double least = training_flops(model, job.train.global_batch) / flops;
+    const auto until = static_cast<double>(std::min(job.checkpoint.every, job.train.iterations));
+    if (least * until > *seconds_left)
+      throw UsageError(
+          "checkpoint.every: {} steps of at least {:.4g} s (their operations at the {:.4g} GFLOP/s that all ranks "
+          "reach) take {:.0f} s, but the job's time limit ends in {:.0f} s: nothing would be saved; lower "
+          "checkpoint.every or ask for more --time",
+          job.checkpoint.every, least, flops * 1e-9, least * until, *seconds_left);
+    return;
+  }
   // The median: first steps and saves are slow.
   std::vector<double> times;
   for (const StepRecord& step : history.steps) times.push_back(step.step_s);

@@ -32,8 +32,10 @@ struct RunRequest {
 // Opens the run directory of a job, below the current directory unless --run-dir says otherwise.
 [[nodiscard]] std::unique_ptr<RunDirectory> open_run(const RunRequest& request, const lua::EvaluatedJob& job);
 
-// Refuses a run whose time limit (`seconds_left`) ends before its next checkpoint, as far as earlier steps tell their
-// time.
-void check_time_limit(const JobSpec& job, const std::filesystem::path& run_dir, std::optional<double> seconds_left);
+// Refuses a run whose time limit (`seconds_left`) ends before its next checkpoint. A step's time is the median of the
+// steps that the run has made; before the first it is at least its floating-point operations at `flops` a second, what
+// all ranks together can do at best (0: unknown).
+void check_time_limit(const JobSpec& job, const std::filesystem::path& run_dir, std::optional<double> seconds_left,
+                      double flops = 0.0);
 
 }  // namespace railyard::launch

@@ -138,6 +138,15 @@ LockSight look_at_lock(const std::filesystem::path& file, const LockTimes& times
   return sight;
 }
 
+std::optional<std::string> lock_job(const std::filesystem::path& file) {
+  try {
+    const std::string job = LockOwner::from_json(read_json_file(file)).job;
+    return job.empty() ? std::nullopt : std::optional(job);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 RunLock::RunLock(std::filesystem::path file, const LockTimes& times)
     : file_(std::move(file)), times_(times), owner_(LockOwner::self()) {
   for (int attempt = 0; descriptor_ < 0; ++attempt) {

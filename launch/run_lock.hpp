@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -39,6 +40,9 @@ struct LockSight {
   std::string owner;  // "another process" when the record cannot be read
 };
 LockSight look_at_lock(const std::filesystem::path& file, const LockTimes& times = {});
+
+// The Slurm job that a lock names; nothing without one, or when the file is no lock.
+std::optional<std::string> lock_job(const std::filesystem::path& file);
 
 // Holds `file` from construction to destruction. An owner is known to be alive by a lock of the file system (where it
 // has any), by its process on this host, else by its heartbeat.

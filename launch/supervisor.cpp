@@ -11,6 +11,7 @@
 #include <cstring>
 #include <regex>
 
+#include "launch/health/oom.hpp"
 #include "launch/noise.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/report/metrics_log.hpp"
@@ -99,22 +100,72 @@ std::optional<long> last_step(const fs::path& run_dir) {
   return std::nullopt;
 }
 
-std::string who_died(std::string_view said) {
+void note_ranks(Ending& ending, const std::vector<RankSight>& ranks) {
+  if (ranks.empty()) return;
+  ending.ranks = what_each_was_in(ranks);
+  if (ending.reason != Reason::kHungCollective) return;
+  for (const RankSight& rank : ranks) {
+    if (rank.activity.kind != PhaseKind::kFiles || !rank.activity.waiting.empty()) continue;
+    ending.reason = Reason::kFileSystemStall;
+    ending.detail = fmt::format("rank {} on {} was {} while the others waited for it; {}", rank.activity.owner.rank,
+                                rank.activity.owner.host, rank.activity.phase, ending.detail);
+    ending.failed_nodes = {rank.activity.owner.host};
+    return;
+  }
+}
+
+namespace {
+
+struct Death {
+  std::string ranks;  // as whoever started them counts, "5" or "4-5"
+  std::string node, how;
+};
+
+Death death_in(std::string_view said) {
   const std::string text(said);
   std::smatch found;
   // Open MPI: mpirun noticed that process rank 1 with PID 0 on node x exited on signal 9 (Killed).
   static const std::regex mpirun(
       R"(process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+)( \(([^)]*)\))?)");
   if (std::regex_search(text, found, mpirun))
-    return fmt::format("rank {} on {} was killed by signal {}{}", found.str(1), found.str(2), found.str(3),
-                       found.str(4));
+    return {found.str(1), found.str(2), fmt::format("was killed by signal {}{}", found.str(3), found.str(4))};
   // Slurm: srun: error: node3: task 5: Killed (or: tasks 4-5)
   static const std::regex srun(
       R"(srun: error: (\S+): tasks? ([0-9,\-]+): (Killed|Terminated|Aborted|Segmentation fault|Bus error|Out Of Memory[^\n]*))");
-  if (std::regex_search(text, found, srun))
-    return fmt::format("rank {} on {} ended: {}", found.str(2), found.str(1), found.str(3));
+  if (std::regex_search(text, found, srun)) return {found.str(2), found.str(1), "ended: " + found.str(3)};
   return {};
 }
+
+// The start's placement; null when it has none that can be read.
+Json placement_of(const fs::path& run_dir, int start) {
+  try {
+    return read_json_file(run_dir / fmt::format("placement-{}.json", start));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// What a start of ours changed in the kernel's count of processes killed for want of memory.
+bool oom_since(std::optional<long> before) {
+  const auto now = oom_kills();
+  return before && now && *now > *before;
+}
+
+}  // namespace
+
+std::string who_died(std::string_view said, const Json& placement) {
+  Death death = death_in(said);
+  if (death.ranks.empty()) return {};
+  if (placement.is_object() && placement.contains("map"))
+    for (const Json& place : placement["map"])
+      if (place.contains("started_as") && std::to_string(place["started_as"].get<int>()) == death.ranks) {
+        death.ranks = std::to_string(place.at("rank").get<int>());
+        break;
+      }
+  return fmt::format("rank {} on {} {}", death.ranks, death.node, death.how);
+}
+
+std::string where_died(std::string_view said) { return death_in(said).node; }
 
 Ending supervise(RunDirectory& run, SignalWatch& watch, const SupervisorOptions& options) {
   std::optional<Ending> last;
@@ -122,6 +173,7 @@ Ending supervise(RunDirectory& run, SignalWatch& watch, const SupervisorOptions&
     const fs::path noise = run.path() / "log" / fmt::format("launcher-{}.txt", run.start());
     const StepCommand command = options.command(run.start(), last);
     const auto step_before = last_step(run.path());
+    const auto kills_before = oom_kills();
     const StepEnd end =
         run_step(command, watch, noise, run.path() / fmt::format("placement-{}.json", run.start()), options.on_stop);
     Ending ending = judge(run.path(), run.start(), end.status, end.asked_to_stop);
@@ -132,29 +184,48 @@ Ending supervise(RunDirectory& run, SignalWatch& watch, const SupervisorOptions&
     ending.step = last_step(run.path());
     const std::string said = read_if_there(noise);
     if (ending.reason == Reason::kRankKilled) {
-      if (const std::string who = who_died(said); !who.empty()) ending.detail = who;
+      if (const std::string who = who_died(said, placement_of(run.path(), run.start())); !who.empty()) {
+        ending.detail = who;
+        ending.failed_nodes = {where_died(said)};
+      }
       if (said.find("Out Of Memory") != std::string::npos || said.find("oom-kill") != std::string::npos ||
-          said.find("oom_kill") != std::string::npos)
+          said.find("oom_kill") != std::string::npos || oom_since(kills_before)) {
         ending.reason = Reason::kOutOfMemory;
+        ending.detail +=
+            ": out of memory (the kernel's limit of the job or the machine); ask for more --mem, use more ranks, or a "
+            "smaller train.micro_batch";
+      }
       // A rank that fails because nothing can be written cannot leave a record of it either.
       if (classify(end.last_message) == Reason::kFileSystem) {
         ending.reason = Reason::kFileSystem;
         ending.detail = end.last_message;
       }
     }
-    if (options.inspect) options.inspect(ending);
+    const bool failed =
+        ending.exit_code != kExitDone && ending.exit_code != kExitStopped && ending.exit_code != kExitUsage;
+    // Whoever asked twice, or is about to kill us, does not wait for an inspection.
+    if (((failed && !end.asked_to_stop) || ending.exit_code == kExitStopped) && options.inspect) {
+      options.inspect(ending);
+    } else if (failed) {
+      note_ranks(ending, look_at_ranks(run.path()));
+      remove_dead_activities(run.path());
+    }
     const bool again = !end.asked_to_stop && worth_restarting(ending) && restarts < options.max_restarts;
     // A rank that could speak has spoken.
     const bool unsaid = ending.reason == Reason::kRankKilled || ending.reason == Reason::kNodeLost ||
                         ending.reason == Reason::kLaunchFailed || ending.reason == Reason::kOutOfMemory;
     if (ending.exit_code != 0 && unsaid) std::fprintf(stderr, "railyard: %s\n", ending.detail.c_str());
+    // Where a rank has told the cause, what the others were doing then only distracts (why.json has it).
+    const bool shows_ranks =
+        failed && (unsaid || ending.reason == Reason::kHungCollective || ending.reason == Reason::kFileSystemStall);
+    if (shows_ranks && !ending.ranks.empty()) std::fprintf(stderr, "railyard: at the end: %s\n", ending.ranks.c_str());
     try {
       write_why(run.path(), ending);
     } catch (const RunError& problem) {
       if (ending.reason != Reason::kFileSystem) std::fprintf(stderr, "railyard: %s\n", problem.what());
     }
-    if (!again) {
-      if (worth_restarting(ending) && !end.asked_to_stop && options.max_restarts > 0)
+    if (!again || (options.may_restart && !options.may_restart(ending))) {
+      if (!again && worth_restarting(ending) && !end.asked_to_stop && options.max_restarts > 0)
         std::fprintf(stderr,
                      "railyard: restarted %d times (run.max_restarts), giving up; run the job again to go on from its "
                      "last checkpoint\n",

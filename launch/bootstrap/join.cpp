@@ -248,10 +248,11 @@ int join_and_train(const Surroundings& around, const Settle& settle, const JoinO
   context.start = settled->start;
   context.terminal_columns = static_cast<int>(environment_number(kTerminalVariable).value_or(terminal_columns()));
   context.timeout = std::min(job.run.timeout, 120.0);
+  const int logical = settled->logical_ranks.at(static_cast<std::size_t>(me.rank));
   const auto on_error = [&](const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     const int code = known != nullptr ? known->exit_code() : kExitFailed;
-    leave_rank_end(context.run_dir, context.start, {me.rank, me.host, classify(error), code, error.what()});
+    leave_rank_end(context.run_dir, context.start, {logical, me.host, classify(error), code, error.what()});
     if (first_to_say(context.run_dir, context.start, error.what()))
       std::fprintf(stderr, "railyard: %s\n", error.what());
     return code;
@@ -260,7 +261,7 @@ int join_and_train(const Surroundings& around, const Settle& settle, const JoinO
   if (code == kExitStopped && me.rank == 0) {
     const bool by_interval = stop_signal() == 0 && (job.train.exit_interval > 0 || job.train.exit_duration > 0.0);
     leave_rank_end(context.run_dir, context.start,
-                   {me.rank, me.host, by_interval ? Reason::kInterval : Reason::kSignal, code,
+                   {logical, me.host, by_interval ? Reason::kInterval : Reason::kSignal, code,
                     by_interval ? "train.exit_interval or exit_duration reached"
                                 : fmt::format("asked to stop by signal {}", stop_signal())});
   }

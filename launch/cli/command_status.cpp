@@ -8,11 +8,18 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <vector>
 
+#include "launch/activity_files.hpp"
 #include "launch/cli/report.hpp"
+#include "launch/cli/streams.hpp"
 #include "launch/process.hpp"
+#include "launch/run_lock.hpp"
 #include "launch/run_sight.hpp"
+#include "launch/slurm/control.hpp"
+#include "launch/slurm/step.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/report/status_text.hpp"
 #include "runtime/report/terminal.hpp"
@@ -21,6 +28,9 @@ namespace railyard::launch {
 namespace fs = std::filesystem;
 namespace {
 
+// Set for the tasks that --stacks starts on the nodes of a job.
+constexpr const char* kStacksMarker = "RAILYARD_STACKS_TASK";
+constexpr double kStacksTimeout = 30.0;
 constexpr double kRefresh = 1.0;  // seconds between two looks
 
 // Keys come as they are typed and unseen, and the cursor is hidden, until the end.
@@ -78,7 +88,7 @@ void watch(const fs::path& directory) {
   const KeyboardWatch keyboard;
   std::ptrdiff_t drawn = 0;
   for (bool live = true; live;) {
-    const int columns = std::max(terminal_columns(stdout), 20);
+    const int columns = std::max(railyard::terminal_columns(stdout), 20);
     std::string text = look(directory, columns, live);
     if (live) text += "q quits; the run goes on\n";
     // Up to where the last picture began, and clear from there.
@@ -93,8 +103,8 @@ void watch(const fs::path& directory) {
 
 int show(const fs::path& directory, bool once) {
   bool live = false;
-  const std::string text = look(directory, terminal_columns(stdout), live);
-  if (live && !once && terminal_columns(stdout) > 0 && ::isatty(STDIN_FILENO) == 1)
+  const std::string text = look(directory, railyard::terminal_columns(stdout), live);
+  if (live && !once && railyard::terminal_columns(stdout) > 0 && ::isatty(STDIN_FILENO) == 1)
     watch(directory);
   else
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -109,7 +119,8 @@ int show_all(bool once) {
   if (runs.empty()) throw UsageError("there are no runs below ./runs; name a run directory or a Slurm job");
   if (runs.size() == 1) return show(runs.front(), once);
   for (const fs::path& run : runs) {
-    const std::string line = status_line(sight_run(run, {.whole = false}), style_of(terminal_columns(stdout)));
+    const std::string line =
+        status_line(sight_run(run, {.whole = false}), style_of(railyard::terminal_columns(stdout)));
     std::fwrite(line.data(), 1, line.size(), stdout);
   }
   return kExitDone;
@@ -131,21 +142,81 @@ int status(const std::string& target, bool once) {
       target, job.state, (job.folder / "runs").string());
 }
 
+// The ranks on this node and on the other nodes of the run's Slurm job, by rank.
+std::vector<RankSight> all_ranks(const fs::path& directory) {
+  const auto job = lock_job(directory / "lock");
+  if (!job || environment_value(kStacksMarker)) return look_at_ranks(directory, true);
+  const auto nodes = live_nodes(*job);
+  if (nodes.empty()) return look_at_ranks(directory, true);
+  auto environment = step_environment(current_environment());
+  environment[kStacksMarker] = "1";
+  const auto answer = run_command(
+      {"srun", "--jobid=" + *job, "--overlap", "--mpi=none", "--cpu-bind=none", "--mem=0", "--input=none",
+       fmt::format("--nodes={}", nodes.size()), fmt::format("--ntasks={}", nodes.size()), "--ntasks-per-node=1",
+       "--no-kill", "--kill-on-bad-exit=0", fs::read_symlink("/proc/self/exe").string(), "status", "--stacks", "--json",
+       fs::absolute(directory).string()},
+      kStacksTimeout, &environment);
+  std::vector<RankSight> ranks;
+  std::istringstream lines(answer.output);
+  for (std::string line; std::getline(lines, line);) {
+    try {
+      ranks.push_back(RankSight::from_json(parse_json(line, "a rank's answer")));
+    } catch (const UsageError&) {
+      continue;  // a line of srun's own
+    }
+  }
+  if (ranks.empty() && answer.status != 0)
+    throw RunError("srun cannot look at job {}: {}", *job,
+                   answer.timed_out ? fmt::format("no answer within {:.0f} s", kStacksTimeout)
+                                    : answer.errors.substr(0, answer.errors.find('\n')));
+  std::sort(ranks.begin(), ranks.end(),
+            [](const RankSight& a, const RankSight& b) { return a.activity.owner.rank < b.activity.owner.rank; });
+  return ranks;
+}
+
+int stacks(const std::string& target, bool json) {
+  fs::path directory = target.empty() ? "." : target;
+  std::error_code ignored;
+  if (!fs::is_directory(directory, ignored)) {
+    if (!looks_like_job_id(target)) throw UsageError("{}: no run directory", target);
+    const JobSight job = find_job(target);
+    if (!job.run) throw UsageError("job {} ({}): no run below {} names it", target, job.state, job.folder.string());
+    directory = *job.run;
+  }
+  const auto ranks = all_ranks(directory);
+  std::string text;
+  for (const RankSight& rank : ranks) {
+    text += (json ? rank.to_json().dump() : rank.line()) + "\n";
+    if (!json)
+      for (const std::string& frame : rank.stack) text += "    " + frame + "\n";
+  }
+  if (ranks.empty() && !json) text = "no rank of this run is on its nodes\n";
+  write_standard_output(text);
+  return kExitDone;
+}
+
 }  // namespace
 
 std::function<int()> define_status(CLI::App& program) {
   struct Options {
     std::string target;
-    bool once = false;
+    bool once = false, stacks = false, json = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("status", "Show how a run is doing, live on a terminal.");
   command->add_option("RUN", options->target, "Run directory or Slurm job id [the runs below ./runs]");
   command->add_flag("--once", options->once, "Show it once, also on a terminal");
+  CLI::Option* stacks_flag =
+      command->add_flag("--stacks", options->stacks,
+                        "Show what each rank is in, on all nodes of its Slurm job; with call stacks where eu-stack "
+                        "(elfutils) is installed");
+  command->add_flag("--json", options->json, "With --stacks: one JSON object a line")->needs(stacks_flag);
   command->footer(
       "Examples:\n  railyard status runs/first-train\n  railyard status 4711          # a Slurm job\n  railyard status "
-      "--once");
-  return [options] { return status(options->target, options->once); };
+      "--once\n  railyard status --stacks 4711 # what each rank is in, also of a run that hangs");
+  return [options] {
+    return options->stacks ? stacks(options->target, options->json) : status(options->target, options->once);
+  };
 }
 
 }  // namespace railyard::launch

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "launch/install_prefix.hpp"
 #include "launch/prepare.hpp"
 #include "launch/process.hpp"
 #include "launch/slurm/submission.hpp"
+#include "lua/site.hpp"
 #include "runtime/base/error.hpp"
 
 namespace railyard::launch {
@@ -46,6 +48,13 @@ int submit(SubmitOptions& options) {
     (void)evaluate(request);
   }
   if (const auto ranks = requested_ranks(job)) (void)Layout::resolve(job.spec.parallel, *ranks);
+  const fs::path run_path = choose_run_directory(
+      options.run_dir.empty() ? std::nullopt : std::optional(options.run_dir), job.spec.name, {}, fs::current_path());
+  const lua::SiteFile site = lua::find_site({.prefix = install_prefix()});
+  check_gpu_kind(job, options.sbatch, site.resolved());
+  check_time_limit(job.spec, run_path, requested_time(job, options.sbatch));
+  if (const auto warning = lead_warning(job, run_path))
+    std::fprintf(stderr, "railyard: warning: %s\n", warning->c_str());
   for (const std::string& warning : submission_warnings(job))
     std::fprintf(stderr, "railyard: warning: %s\n", warning.c_str());
 
@@ -58,9 +67,10 @@ int submit(SubmitOptions& options) {
   submission.options = options.sbatch;
   if (!options.run_dir.empty()) submission.run_dir = options.run_dir;
   if (!options.array.empty()) submission.array = options.array;
+  submission.site = site.resolved();
   const bool several = submission.array || !options.sweeps.empty();
   // Tasks of an array have run directories of their own; their output stands together beside those.
-  submission.log_folder = choose_run_directory(submission.run_dir, job.spec.name, {}, fs::current_path()) / "log";
+  submission.log_folder = run_path / "log";
   if (several && submission.run_dir)
     throw UsageError("--run-dir with --array or --sweep: each task needs a directory of its own; leave --run-dir out");
   const std::string script = batch_script(submission, job);

@@ -2,6 +2,7 @@
 #include "launch/cli/ckpt.hpp"
 #include "launch/cli/command.hpp"
 #include "launch/cli/command_bench.hpp"
+#include "launch/cli/command_check_node.hpp"
 #include "launch/cli/command_job.hpp"
 #include "launch/cli/command_plan.hpp"
 #include "launch/cli/command_run.hpp"
@@ -16,9 +17,19 @@ namespace railyard::launch {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
-      {define_run, "run"},       {define_plan, "plan"},     {define_submit, "submit"}, {define_status, "status"},
-      {define_report, "report"}, {define_sample, "sample"}, {define_topo, "topo"},     {define_data, "data"},
-      {define_ckpt, "ckpt"},     {define_bench, "bench"},   {define_job, "job"},       {define_site, "site"},
+      {define_run, "run"},
+      {define_plan, "plan"},
+      {define_submit, "submit"},
+      {define_status, "status"},
+      {define_report, "report"},
+      {define_sample, "sample"},
+      {define_topo, "topo"},
+      {define_data, "data"},
+      {define_ckpt, "ckpt"},
+      {define_bench, "bench"},
+      {define_job, "job"},
+      {define_site, "site"},
+      {define_check_node, "check-node"},
   };
   return list;
 }

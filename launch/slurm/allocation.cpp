@@ -74,6 +74,20 @@ SlurmAllocation read_allocation(const Environment& environment) {
   return allocation;
 }
 
+SlurmAllocation without_spares(SlurmAllocation allocation, int spares) {
+  if (spares <= 0) return allocation;
+  const auto nodes = static_cast<int>(allocation.nodes.size());
+  if (spares >= nodes)
+    throw UsageError("run.spare_nodes: {}, but Slurm job {} has {} node{}; ask for --nodes={}", spares,
+                     allocation.job_id, nodes, nodes == 1 ? "" : "s", spares + 1);
+  // Tasks were asked for over all nodes.
+  if (allocation.tasks && !allocation.tasks_per_node && *allocation.tasks % nodes == 0)
+    allocation.tasks = *allocation.tasks / nodes * (nodes - spares);
+  allocation.nodes.resize(static_cast<std::size_t>(nodes - spares));
+  allocation.cpus.resize(allocation.nodes.size());
+  return allocation;
+}
+
 StepShape shape_step(const SlurmAllocation& allocation, int wanted, int fallback) {
   const int nodes = static_cast<int>(allocation.nodes.size());
   StepShape shape;

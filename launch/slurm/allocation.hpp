@@ -26,6 +26,9 @@ struct SlurmAllocation {
 // "4(x2),3" -> 4, 4, 3. UsageError naming `variable` when malformed or longer than `most`.
 [[nodiscard]] std::vector<int> expand_counts(const std::string& text, const std::string& variable, std::size_t most);
 
+// The allocation as the ranks see it: without the last `spares` nodes, which stand by. UsageError when none is left.
+[[nodiscard]] SlurmAllocation without_spares(SlurmAllocation allocation, int spares);
+
 // How many ranks of `wanted` (0: as many as the allocation asks for, or one a GPU, or `fallback`) run on each node.
 // UsageError with the figures when they do not divide evenly, or a node has fewer CPUs or GPUs than ranks.
 struct StepShape {

@@ -111,12 +111,20 @@ std::vector<std::string> live_nodes(const std::string& job_id) {
   }
 }
 
+bool was_preempted(const std::map<std::string, std::string>& job) {
+  const std::string time = value_of(job, "PreemptTime");
+  return !time.empty() && time != "None";
+}
+
+bool may_requeue(const std::map<std::string, std::string>& job) {
+  return value_of(job, "BatchFlag") == "1" && value_of(job, "Requeue") == "1";
+}
+
 bool should_requeue(const std::map<std::string, std::string>& job, int stop_signal) {
-  if (value_of(job, "BatchFlag") != "1" || value_of(job, "Requeue") != "1") return false;
+  if (!may_requeue(job)) return false;
   const std::string state = value_of(job, "JobState");
-  const std::string preempted = value_of(job, "PreemptTime");
   if (state.starts_with("CANCELLED") || state.starts_with("PENDING")) return false;
-  if (!preempted.empty() && preempted != "None") return true;
+  if (was_preempted(job)) return true;
   return stop_signal == SIGUSR1 || state.starts_with("TIMEOUT");
 }
 

@@ -28,6 +28,10 @@ namespace railyard::launch {
 // Whether the job should be started again after it has saved: it is a batch job that may be requeued and was stopped by
 // SIGUSR1 (--signal), its time limit or preemption; not by scancel, nor by a person's SIGTERM.
 [[nodiscard]] bool should_requeue(const std::map<std::string, std::string>& job, int stop_signal);
+// Whether a job of higher priority takes the job's place.
+[[nodiscard]] bool was_preempted(const std::map<std::string, std::string>& job);
+// Whether Slurm may start the job again at all: it is a batch job with requeueing allowed.
+[[nodiscard]] bool may_requeue(const std::map<std::string, std::string>& job);
 // `scontrol requeue`; false, with a line on standard error, when Slurm refuses. Slurm then ends this process.
 bool requeue(const std::string& job_id);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <regex>
 
 #include "runtime/base/error.hpp"
@@ -25,6 +26,26 @@ bool is_option(const std::string& name) {
       !name.starts_with("PMIX_") && !name.starts_with("PMI_"))
     return false;
   return std::find(kKept.begin(), kKept.end(), name) == kKept.end();
+}
+
+// The ranks' own program is the image's; the working directory must be the same inside, since paths are relative to it.
+void add_container(const StepContainer& container, std::vector<std::string>& words, std::vector<std::string>& program) {
+  const std::string here = std::filesystem::current_path().string();
+  if (!program.empty()) program[0] = "railyard";
+  std::vector<std::string> mounts = container.mounts;
+  mounts.push_back(here);
+  if (!container.apptainer) {
+    words.push_back("--container-image=" + container.image);
+    words.push_back("--container-workdir=" + here);
+    for (std::string& mount : mounts)
+      if (mount.find(':') == std::string::npos) mount += ":" + mount;
+    words.push_back(fmt::format("--container-mounts={}", fmt::join(mounts, ",")));
+    return;
+  }
+  // PMIx's server of Slurm is reached through files of slurmd's spool, which lies below /var by default or /tmp.
+  words.insert(words.end(), {"apptainer", "exec", "--nv", "--pwd=" + here});
+  for (const std::string& mount : mounts) words.push_back("--bind=" + mount);
+  words.push_back(container.image);
 }
 
 }  // namespace
@@ -74,11 +95,24 @@ SrunAbilities probe_srun() {
   return srun;
 }
 
-StepCommand srun_command(const SrunAbilities& srun, const SrunOptions& options, const Environment& inherited) {
+Environment step_environment(const Environment& inherited) {
   Environment environment;
   for (const auto& [name, value] : inherited)
     if (!is_option(name)) environment[name] = value;
   environment["SLURM_PMIX_FENCE"] = "ring";
+  return environment;
+}
+
+std::optional<StepContainer> step_container(const Json& site) {
+  const Json& slurm = site.at("slurm");
+  if (slurm.at("container").is_null()) return std::nullopt;
+  return StepContainer{.image = slurm.at("container").get<std::string>(),
+                       .apptainer = slurm.at("container_runtime") == "apptainer",
+                       .mounts = slurm.at("container_mounts").get<std::vector<std::string>>()};
+}
+
+StepCommand srun_command(const SrunAbilities& srun, const SrunOptions& options, const Environment& inherited) {
+  Environment environment = step_environment(inherited);
   std::vector<std::string> words{"srun",
                                  "--export=ALL",
                                  fmt::format("--nodes={}", options.node_count),
@@ -102,7 +136,9 @@ StepCommand srun_command(const SrunAbilities& srun, const SrunOptions& options, 
     words.push_back("--kill-on-bad-exit=1");
   }
   if (options.terminal) words.push_back("--unbuffered");
-  words.insert(words.end(), options.program.begin(), options.program.end());
+  std::vector<std::string> program = options.program;
+  if (options.container) add_container(*options.container, words, program);
+  words.insert(words.end(), program.begin(), program.end());
   return {std::move(words), std::move(environment)};
 }
 

@@ -7,6 +7,7 @@
 
 #include "launch/slurm/allocation.hpp"
 #include "launch/supervisor.hpp"
+#include "runtime/base/json.hpp"
 
 namespace railyard::launch {
 
@@ -22,6 +23,22 @@ struct SrunAbilities {
 // The same from what `srun --version` and `srun --mpi=list` print.
 [[nodiscard]] SrunAbilities parse_srun(const std::string& version, const std::string& mpi_list);
 
+// The environment of a step of ours: what was inherited without SLURM_*, SBATCH_*, SRUN_* and PMI options, which change
+// steps in ways nobody expects; variables that name the job stay. SLURM_PMIX_FENCE=ring is added: Slurm's default fence
+// is no barrier across nodes.
+[[nodiscard]] Environment step_environment(const Environment& inherited);
+
+// Ranks in a container: by the pyxis plugin of srun, or by `apptainer exec`. The image must hold a railyard on its PATH
+// that is of the same version as the launcher.
+struct StepContainer {
+  std::string image;
+  bool apptainer = false;
+  std::vector<std::string> mounts;  // "/host:/inside" or "/both"
+};
+
+// What the site's slurm.container, container_runtime and container_mounts ask for; nothing without an image.
+[[nodiscard]] std::optional<StepContainer> step_container(const Json& site);
+
 struct SrunOptions {
   StepShape shape;
   std::vector<std::string> nodes;  // to run on; empty: all of the allocation
@@ -29,10 +46,10 @@ struct SrunOptions {
   std::optional<int> gpus_per_node;
   bool terminal = false;
   std::vector<std::string> program;
+  std::optional<StepContainer> container;
 };
 
-// Inherited SLURM_*, SBATCH_* and SRUN_* options are dropped (they change steps in ways nobody expects), those that
-// name the job are kept. Exports SLURM_PMIX_FENCE=ring: Slurm's default fence is no barrier across nodes.
+// The command, in step_environment(inherited).
 [[nodiscard]] StepCommand srun_command(const SrunAbilities& srun, const SrunOptions& options,
                                        const Environment& inherited);
 

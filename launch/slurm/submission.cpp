@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
+#include "launch/saves.hpp"
 #include "runtime/base/error.hpp"
 
 namespace railyard::launch {
@@ -29,6 +31,36 @@ std::optional<std::string> option_of(const lua::EvaluatedJob& job, std::string_v
   return value;
 }
 
+// Options of the command line ("--gres=gpu:h100:4", "-p debug") that override the job's own lines.
+std::optional<std::string> given_option(const std::vector<std::string>& options, std::string_view name) {
+  std::optional<std::string> value;
+  for (const std::string& option : options) {
+    const std::string head = "--" + std::string(name);
+    if (option.starts_with(head + "=")) value = option.substr(head.size() + 1);
+    if (option.starts_with(head + " ")) value = option.substr(head.size() + 1);
+  }
+  return value;
+}
+
+std::optional<std::string> either_option(const lua::EvaluatedJob& job, const std::vector<std::string>& options,
+                                         std::string_view name) {
+  const auto given = given_option(options, name);
+  return given ? given : option_of(job, name);
+}
+
+// "h100" of "h100:8", "gpu:h100:8"; empty when only a count is named.
+std::string gpu_kind_of(std::string text) {
+  if (text.starts_with("gpu:")) text.erase(0, 4);
+  const auto colon = text.find(':');
+  if (colon == std::string::npos) return {};
+  return text.substr(0, colon);
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 std::optional<int> number_of(const lua::EvaluatedJob& job, std::string_view name) {
   const auto text = option_of(job, name);
   if (!text) return std::nullopt;
@@ -38,6 +70,24 @@ std::optional<int> number_of(const lua::EvaluatedJob& job, std::string_view name
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   return error == std::errc{} && end == digits.data() + digits.size() && value > 0 ? std::optional(value)
                                                                                    : std::nullopt;
+}
+
+// A batch script is no login shell: `module` has to be made first.
+std::string module_lines(const Json& site) {
+  const Json modules =
+      site.is_object() ? site.value(Json::json_pointer("/slurm/modules"), Json::array()) : Json::array();
+  if (!modules.is_array() || modules.empty()) return {};
+  std::string words;
+  for (const Json& name : modules) words += " " + quoted(name.get<std::string>());
+  return R"sh(if ! type module >/dev/null 2>&1; then
+  for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+    /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
+    if [ -r "$init" ]; then . "$init" || true; break; fi
+  done
+fi
+module load)sh" +
+         words + R"sh( || { echo "railyard: the site's modules (slurm.modules) cannot be loaded here" >&2; exit 2; }
+)sh";
 }
 
 }  // namespace
@@ -76,6 +126,14 @@ std::string batch_script(const Submission& submission, const lua::EvaluatedJob& 
                                   (submission.array || !submission.sweeps.empty() ? "slurm-%A_%a.out" : "slurm-%j.out"))
                                      .string()));
   if (!option_of(job, "open-mode")) script += "#SBATCH --open-mode=append\n";
+  // Weakest: what the site wants where the job says nothing.
+  if (submission.site.is_object())
+    for (const char* key : {"partition", "account", "qos"}) {
+      const Json value = submission.site.value(Json::json_pointer(fmt::format("/slurm/{}", key)), Json());
+      if (value.is_string() && !option_of(job, key))
+        script += fmt::format("#SBATCH --{}={}\n", key, quoted(value.get<std::string>()));
+    }
+  if (job.spec.run.spare_nodes > 0 && !option_of(job, "no-kill")) script += "#SBATCH --no-kill\n";
   for (const auto& option : job.sbatch)
     script += fmt::format("#SBATCH --{}{}\n", option.name, option.value ? "=" + quoted(*option.value) : "");
   const auto tasks = expand_sweeps(submission.sweeps);
@@ -88,7 +146,7 @@ std::string batch_script(const Submission& submission, const lua::EvaluatedJob& 
       throw UsageError("--sbatch {}: expected an option of sbatch, such as --sbatch=--partition=debug", option);
     script += fmt::format("#SBATCH {}\n", option);
   }
-  script += "\nset -e\n";
+  script += "\nset -e\n" + module_lines(submission.site);
   std::vector<std::string> words{"exec", quoted(submission.program.string()), "run",
                                  quoted(submission.job_file.string())};
   for (const std::string& set : submission.sets) words.insert(words.end(), {"--set", quoted(set)});
@@ -106,6 +164,84 @@ std::string batch_script(const Submission& submission, const lua::EvaluatedJob& 
   if (submission.run_dir) words.insert(words.end(), {"--run-dir", quoted(*submission.run_dir)});
   for (const std::string& argument : submission.arguments) words.push_back(quoted(argument));
   return script + fmt::format("{}\n", fmt::join(words, " "));
+}
+
+void check_gpu_kind(const lua::EvaluatedJob& job, const std::vector<std::string>& options, const Json& site) {
+  if (!site.is_object()) return;
+  std::vector<std::string> known;
+  const auto add = [&](const Json& where) {
+    const Json name = where.is_object() ? where.value(Json::json_pointer("/node/gpu"), Json()) : Json();
+    if (name.is_string() && std::find(known.begin(), known.end(), name.get<std::string>()) == known.end())
+      known.push_back(name.get<std::string>());
+  };
+  add(site);
+  if (site.contains("partitions") && site["partitions"].is_object())
+    for (const auto& [name, partition] : site["partitions"].items()) add(partition);
+  if (known.empty()) return;
+  for (const char* option : {"gpus-per-node", "gpus", "gpus-per-task", "gres"}) {
+    const auto text = either_option(job, options, option);
+    if (!text || (option == std::string_view("gres") && !text->starts_with("gpu:"))) continue;
+    const std::string kind = gpu_kind_of(*text);
+    const bool fits = kind.empty() || std::any_of(known.begin(), known.end(), [&](const std::string& name) {
+                        return lower(name).find(lower(kind)) != std::string::npos;
+                      });
+    if (!fits)
+      throw UsageError("--{}={}: this site has no GPU of the kind \"{}\"; node.gpu in its site file says {}", option,
+                       *text, kind, fmt::join(known, ", "));
+  }
+}
+
+std::optional<double> parse_time_limit(const std::string& text) {
+  // D-H[:M[:S]], H:M:S, M:S, M (man sbatch, --time)
+  const auto dash = text.find('-');
+  std::vector<double> parts;
+  std::string rest = dash == std::string::npos ? text : text.substr(dash + 1);
+  double days = 0.0;
+  const auto number = [](const std::string& digits) -> std::optional<double> {
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc{} && end == digits.data() + digits.size() && value >= 0 ? std::optional<double>(value)
+                                                                                      : std::nullopt;
+  };
+  if (dash != std::string::npos) {
+    const auto value = number(text.substr(0, dash));
+    if (!value) return std::nullopt;
+    days = *value;
+  }
+  while (true) {
+    const auto colon = rest.find(':');
+    const auto value = number(rest.substr(0, colon));
+    if (!value) return std::nullopt;
+    parts.push_back(*value);
+    if (colon == std::string::npos) break;
+    rest.erase(0, colon + 1);
+  }
+  if (parts.size() > 3) return std::nullopt;
+  parts.resize(3, -1.0);
+  const bool hours_first = dash != std::string::npos || parts[2] >= 0.0;
+  const auto part = [&](std::size_t i) { return std::max(parts[i], 0.0); };
+  const double seconds = hours_first ? part(0) * 3600.0 + part(1) * 60.0 + part(2) : part(0) * 60.0 + part(1);
+  return days * 86400.0 + seconds;
+}
+
+std::optional<double> requested_time(const lua::EvaluatedJob& job, const std::vector<std::string>& options) {
+  const auto text = either_option(job, options, "time");
+  return text ? parse_time_limit(*text) : std::nullopt;
+}
+
+std::optional<std::string> lead_warning(const lua::EvaluatedJob& job, const std::filesystem::path& run_dir) {
+  const auto signal = option_of(job, "signal");
+  const auto at = signal ? signal->rfind('@') : std::string::npos;
+  if (at == std::string::npos) return std::nullopt;
+  int lead = 0;
+  std::from_chars(signal->data() + at + 1, signal->data() + signal->size(), lead);
+  const auto saves = last_saves(run_dir);
+  if (saves.empty()) return std::nullopt;
+  const double longest = *std::max_element(saves.begin(), saves.end());
+  if (lead >= 1.5 * longest) return std::nullopt;
+  return fmt::format(
+      "--signal={}: saving took up to {:.0f} s in this run, a lead of {} s may be too short; use @{:.0f}", *signal,
+      longest, lead, std::max(60.0, std::ceil(3.0 * longest)));
 }
 
 std::vector<std::string> submission_warnings(const lua::EvaluatedJob& job) {

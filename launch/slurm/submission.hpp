@@ -20,6 +20,7 @@ struct Submission {
   std::optional<std::string> run_dir;
   std::optional<std::string> array;  // as for sbatch
   std::vector<std::string> options;  // for sbatch, such as "--partition=debug"; stronger than the job's own lines
+  Json site;                         // values of the site file; null: none
 };
 
 // Every combination of the sweeps' values, as lists of "key=value". UsageError when one is malformed.
@@ -28,6 +29,20 @@ struct Submission {
 // The script: the job's #SBATCH lines, ours where it has none (name, output, --open-mode=append), the caller's, and the
 // command. Words are quoted for the shell.
 [[nodiscard]] std::string batch_script(const Submission& submission, const lua::EvaluatedJob& job);
+
+// Refuses a kind of GPU (--gpus-per-node=h200:8, --gres=gpu:h200:8) that the site's node.gpu and those of its
+// partitions do not name. UsageError with what the site has; silent where the site does not tell.
+void check_gpu_kind(const lua::EvaluatedJob& job, const std::vector<std::string>& options, const Json& site);
+
+// Seconds of sbatch's --time ("90", "90:00", "1:30:00", "2-0", "2-1:30", ...); nothing when it is no time.
+[[nodiscard]] std::optional<double> parse_time_limit(const std::string& text);
+// The job's, by its options or the caller's.
+[[nodiscard]] std::optional<double> requested_time(const lua::EvaluatedJob& job,
+                                                   const std::vector<std::string>& options);
+
+// A line when the lead of --signal is shorter than 1.5 times the longest of the run's last saves (log/saves.jsonl).
+[[nodiscard]] std::optional<std::string> lead_warning(const lua::EvaluatedJob& job,
+                                                      const std::filesystem::path& run_dir);
 
 // What the job asks of Slurm that will hurt, one line each (no --signal beside --time, ...).
 [[nodiscard]] std::vector<std::string> submission_warnings(const lua::EvaluatedJob& job);

@@ -250,7 +250,7 @@ std::vector<Key> other_keys() {
       integer("run.threads", "threads of a rank").range(1, 4096).word("auto", 0).value(0),
       duration("run.timeout", "longest wait for other ranks").value(600.0).above(0),
       integer("run.max_restarts", "restarts after failures").value(3).range(0, 1e6),
-      integer("run.spare_nodes", "nodes kept in reserve").value(0).range(0, 1e5).not_built(),
+      integer("run.spare_nodes", "nodes of the allocation kept in reserve").value(0).range(0, 1e5),
       boolean("run.requeue", "ask Slurm to queue the job again before the time limit").value(true),
       text_map("run.setenv", "environment variables of the ranks"),
       table("eval", "validation"),

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/activity.hpp"
 #include "runtime/comm/group.hpp"
 #include "runtime/compute/backend.hpp"
 
@@ -20,6 +21,7 @@ struct CommunicatorOptions {
   double timeout = 600.0;  // seconds a rank waits in one operation before it names the missing ranks
   // world rank -> logical rank of the placement (empty: the same); all ranks pass the same list.
   std::vector<int> logical_ranks;
+  ActivityBoard* activity = nullptr;  // told what is waited for; null: nobody. Must outlive the communicator
 };
 
 // Initialises MPI (librailyard_mpi.so) on the first call. RunError with the reason when the library cannot be loaded.

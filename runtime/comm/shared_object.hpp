@@ -15,7 +15,7 @@
 namespace railyard {
 
 // Raised with every change of the tables below or of the interfaces they hand out.
-inline constexpr int kSharedObjectInterface = 1;
+inline constexpr int kSharedObjectInterface = 2;
 
 struct MpiLibrary {
   int interface = kSharedObjectInterface;

@@ -13,6 +13,7 @@
 #include "runtime/train/collectives.hpp"
 #include "runtime/train/rank_state.hpp"
 #include "runtime/train/row_clock.hpp"
+#include "runtime/train/slow_rank.hpp"
 #include "runtime/train/training_state.hpp"
 
 namespace railyard {
@@ -33,20 +34,25 @@ class TrainLoop {
         communicator_(*environment.communicator),
         backend_(*environment.backend),
         collectives_(communicator_),
-        groups_(ParallelGroups::make(layout, communicator_)) {}
+        groups_(ParallelGroups::make(layout, communicator_)),
+        slow_ranks_(communicator_.rank(), layout.pp, groups_.at.pp) {}
 
   TrainResult run() {
+    enter(PhaseKind::kFiles, "opening the data");
     open_data();
+    enter(PhaseKind::kCompute, "initial weights");
     state_.emplace(job_, groups_, MemoryTarget::of(backend_));
     state_->take(backend_, job_.train.seed);
     say_settings();
     CheckpointWriter writer(collectives_, checkpoint_dir(), {job_.checkpoint.keep, job_.checkpoint.keep_every});
     writer_ = &writer;
+    enter(PhaseKind::kFiles, "reading the checkpoint");
     restore();
     if (evaluates() && step_ == 0) evaluate();
     const TrainEnd end = loop();
     if (step_ != saved_ && environment_.save) save(false);
     publish();
+    enter(PhaseKind::kEnd, "ending");
     return {end, step_};
   }
 
@@ -71,6 +77,12 @@ class TrainLoop {
                                  layout.tp, layout.cp, layout.dp, layout.pp, layout.sequence_parallel ? " sp" : "",
                                  layout.ranks(), layout.ranks() == 1 ? "" : "s", backend_.description(),
                                  static_cast<double>(state_->plan().bytes()) / (1 << 30)));
+  }
+
+  [[nodiscard]] ActivityBoard& activity() { return environment_.activity != nullptr ? *environment_.activity : idle_; }
+  void enter(PhaseKind kind, std::string_view what) { activity().set_phase(kind, what); }
+  [[nodiscard]] std::string rank_name(int rank) const {
+    return environment_.rank_name ? environment_.rank_name(rank) : fmt::format("rank {}", rank);
   }
 
   [[nodiscard]] std::filesystem::path checkpoint_dir() const { return environment_.run_dir / job_.checkpoint.dir; }
@@ -162,18 +174,29 @@ class TrainLoop {
   // Returns whether some rank was asked to stop.
   bool one_step() {
     const Clock::time_point begin = Clock::now();
+    const double waited_before = activity().waited();
     RankState& s = *state_;
     const std::int64_t global_batch = s.feeder.global_batch();
     const bool skipped = std::find(job_.train.skip_iterations.begin(), job_.train.skip_iterations.end(), step_) !=
                          job_.train.skip_iterations.end();
+    enter(PhaseKind::kFiles, "reading samples");
     const auto& microbatches = s.feeder.load(*splits_.train, consumed_samples_);
     const double expected = static_cast<double>(global_batch * s.model.shape.spec.seq_length);
     s.optimizer.clear_gradients();
     backend_.zero(s.losses);
     std::optional<RowClock> clock;
     if (!skipped) {
-      ExecutorEvents events{.before_layer = [&](int layer) { s.optimizer.wait_parameters(layer); },
-                            .gradients_complete = [&](int layer) { reduce_ready(layer); }};
+      enter(PhaseKind::kCompute, "forward and backward");
+      ExecutorEvents events{.before_layer =
+                                [&](int layer) {
+                                  enter(PhaseKind::kCompute, fmt::format("forward from layer {} on", layer));
+                                  s.optimizer.wait_parameters(layer);
+                                },
+                            .gradients_complete =
+                                [&](int layer) {
+                                  enter(PhaseKind::kCompute, fmt::format("backward below layer {}", layer));
+                                  reduce_ready(layer);
+                                }};
       if (step_ == timed_step_) {
         clock.emplace(groups_, backend_);
         events.row_begins = [&] { clock->row_begins(); };
@@ -184,12 +207,15 @@ class TrainLoop {
       s.executor.train_step(microbatches, s.losses, static_cast<float>(1.0 / expected), events);
       reduce_rest();
     }
+    enter(PhaseKind::kCompute, "end of the step");
+    own_seconds_ = seconds_since(begin) - (activity().waited() - waited_before);
     StepExchange exchange = exchange_step();
     const bool finite = std::isfinite(exchange.loss);
     if (!finite) report_not_finite("loss");
     const double factor = exchange.weight > 0.0 ? expected / exchange.weight : 0.0;
     UpdateResult update;
     if (finite && !skipped) {
+      enter(PhaseKind::kCompute, "optimizer");
       update = s.optimizer.step(learning_rate(job_.train.lr, step_), updates_done(), factor);
       if (!update.finite) report_not_finite("gradient");
     }
@@ -197,6 +223,7 @@ class TrainLoop {
     ++step_;
     if (clock) tell_timeline(*clock);
     consumed_samples_ += global_batch;
+    activity().set_step(step_);
     if (pending_published(exchange.unwritten)) publish();
 
     const double seconds = seconds_since(begin);
@@ -262,9 +289,20 @@ class TrainLoop {
   };
   StepExchange exchange_step() {
     const auto [loss, weight] = sum_losses();
-    double worst[3] = {environment_.stop_requested && environment_.stop_requested() ? 1.0 : 0.0,
-                       writer_->pending() && !writer_->written() ? 1.0 : 0.0, memory_gib()};
+    slow_ranks_.add(own_seconds_);
+    std::vector<double> worst{environment_.stop_requested && environment_.stop_requested() ? 1.0 : 0.0,
+                              writer_->pending() && !writer_->written() ? 1.0 : 0.0, memory_gib()};
+    worst.resize(3 + slow_ranks_.size());
+    slow_ranks_.fill(std::span(worst).subspan(3));
     communicator_.all_reduce(std::span(worst), ReduceOp::kMax);
+    const auto stage_of = [&](int rank) { return groups_.layout.coordinate(rank).pp; };
+    // On a GPU the host's time says nothing of the device's.
+    if (const auto slow = slow_ranks_.take(std::span<const double>(worst).subspan(3), stage_of);
+        slow && backend_.is_host_memory())
+      say(fmt::format(
+          "{} is slow: its own part of a step takes {:.1f} ms, that of the fastest rank of its stage {:.1f} "
+          "ms; look for other processes, heat or a failing disk there",
+          rank_name(slow->rank), slow->own_s * 1e3, slow->fastest_s * 1e3));
     return {weight > 0.0 ? loss / weight : 0.0, weight, worst[0] > 0.0, worst[1] > 0.0, worst[2]};
   }
 
@@ -320,6 +358,7 @@ class TrainLoop {
 
   // ---- evaluation ----
   void evaluate() {
+    enter(PhaseKind::kCompute, "evaluation");
     const Clock::time_point begin = Clock::now();
     RankState& s = *state_;
     s.optimizer.wait_parameters(-1);
@@ -344,6 +383,8 @@ class TrainLoop {
     if (writer_->pending()) publish();
     state_->optimizer.wait_parameters(-1);
     backend_.synchronize();
+    enter(PhaseKind::kFiles, "writing a checkpoint");
+    save_began_ = Clock::now();
     CheckpointInfo info;
     info.step = step_;
     info.consumed_samples = consumed_samples_;
@@ -361,7 +402,9 @@ class TrainLoop {
   [[nodiscard]] bool pending_published(bool unwritten) const { return writer_->pending() && !unwritten; }
   void publish() {
     if (!writer_->pending()) return;
+    enter(PhaseKind::kFiles, "completing a checkpoint");
     saved_ = writer_->publish();
+    if (communicator_.rank() == 0 && environment_.on_save) environment_.on_save(saved_, seconds_since(save_began_));
     say(fmt::format("saved {}", step_folder(checkpoint_dir(), saved_).string()));
   }
 
@@ -376,9 +419,13 @@ class TrainLoop {
   CheckpointWriter* writer_ = nullptr;
   std::int64_t step_ = 0, consumed_samples_ = 0, saved_ = -1, skipped_ = 0, not_finite_ = 0;
   std::int64_t timed_step_ = -1;  // the step whose rows are measured
+  Clock::time_point save_began_;
   int next_bucket_ = -1;
   std::vector<bool> done_;
   std::vector<double> host_losses_;
+  ActivityBoard idle_;  // where nobody wants to know
+  SlowRankWatch slow_ranks_;
+  double own_seconds_ = 0.0;  // of this step, without waiting
 };
 
 }  // namespace

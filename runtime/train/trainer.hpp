@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "runtime/base/activity.hpp"
 #include "runtime/base/layout.hpp"
 #include "runtime/comm/group.hpp"
 #include "runtime/compute/backend.hpp"
@@ -26,8 +27,13 @@ struct TrainEnvironment {
   // On rank 0.
   std::function<void(const StepRecord&)> on_step;
   std::function<void(const EvaluationRecord&)> on_evaluation;
-  std::function<void(const PipelineTimeline&)> on_timeline;  // of one early step of each start
-  std::function<void(const std::string&)> say;               // one line for people
+  std::function<void(const PipelineTimeline&)> on_timeline;        // of one early step of each start
+  std::function<void(const std::string&)> say;                     // one line for people
+  std::function<void(std::int64_t step, double seconds)> on_save;  // once it is complete; from its first byte on
+  // Told what this rank is in; null: nobody. Must outlive the call.
+  ActivityBoard* activity = nullptr;
+  // How messages name a rank: "rank 12 node7 gpu4"; empty: by its number.
+  std::function<std::string(int)> rank_name;
 };
 
 enum class TrainEnd {

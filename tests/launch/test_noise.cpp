@@ -71,6 +71,10 @@ TEST(Noise, NamesTheRankThatDied) {
             "rank 1 on vm was killed by signal 9 (Killed)");
   EXPECT_EQ(who_died("srun: error: node3: task 5: Killed\n"), "rank 5 on node3 ended: Killed");
   EXPECT_EQ(who_died("nothing"), "");
+  EXPECT_EQ(where_died("srun: error: node3: task 5: Killed\n"), "node3");
+  const Json placement{{"map", {{{"rank", 0}, {"started_as", 5}}, {{"rank", 5}, {"started_as", 0}}}}};
+  EXPECT_EQ(who_died("srun: error: node3: task 5: Killed\n", placement), "rank 0 on node3 ended: Killed");
+  EXPECT_EQ(who_died("srun: error: node3: tasks 4-5: Killed\n", placement), "rank 4-5 on node3 ended: Killed");
 }
 
 }  // namespace

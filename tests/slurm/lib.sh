@@ -31,6 +31,7 @@ same_losses() { diff <(losses "$1") <(losses "$2"); }
 why() { sed -n 's/^ "reason": "\(.*\)",$/\1/p' "$1/why.json" | head -n 1; }
 # Settings of a run that lasts long enough to be disturbed, also on a fast machine.
 long=(--set train.iterations=600 --set checkpoint.every=50)
+longer=(--set train.iterations=4000 --set checkpoint.every=100)
 # The undisturbed run on local ranks, for comparison: reference [OPTION...].
 reference() { railyard run job.lua --ranks 4 --run-dir reference "$@" >reference.txt 2>&1; }
 # kill_rank SIGNAL RANK: of the one step that runs. Process ids of the sandbox are its own.
@@ -40,3 +41,21 @@ kill_rank() {
       if tr "\0" "\n" <"/proc/$pid/environ" | grep -qx "PMIX_RANK=$1"; then kill "-$0" "$pid" && exit 0; fi
     done; exit 1' "$1" "$2"
 }
+restarted() { scontrol show job "$1" | grep -Eq "Restarts=$2( |$)"; }  # restarted JOB TIMES
+finished_with() { scontrol show job "$1" | grep -Eq "JobState=$2( |$)"; }  # finished_with JOB STATE
+gone_or_finished() { gone "$1" || finished "$1"; }
+last_step() { tail -n 1 "$1/metrics.jsonl" | sed -n 's/^{"step":\([0-9]*\),.*/\1/p'; }
+# Rows of training steps that a later row of the same step replaces.
+repeated_steps() { sed -n 's/^{"step":\([0-9]*\),"loss":.*/\1/p' "$1/metrics.jsonl" | sort | uniq -d | wc -l; }
+batch_host() { scontrol show job "$1" | sed -n 's/.*BatchHost=\(node[0-9]*\).*/\1/p'; }
+up() { sinfo --noheader --nodes="$1" --format=%T | grep -qx idle; }
+now_ms() { date +%s%3N; }
+# kill_all_of NAME: kill -9 of every process of the sandbox with that name.
+kill_all_of() {
+  # shellcheck disable=SC2016
+  nsenter --target "$(cat "$RAILYARD_SANDBOX/keeper")" --pid --mount bash -c 'pkill -KILL -x "$0" || true' "$1"
+}
+# pid_of RUN RANK: the process of a logical rank, as the sandbox counts processes.
+pid_of() { railyard status --stacks --json "$1" | sed -n "s/.*\"pid\":\([0-9]*\),.*\"rank\":$2,.*/\1/p;s/.*\"rank\":$2,.*\"pid\":\([0-9]*\),.*/\1/p" | head -n 1; }
+# signal_pid SIGNAL PID: to a process of the sandbox.
+signal_pid() { nsenter --target "$(cat "$RAILYARD_SANDBOX/keeper")" --pid --mount kill "-$1" "$2"; }

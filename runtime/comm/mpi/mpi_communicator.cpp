@@ -43,7 +43,7 @@ MpiCommunicator::MpiCommunicator(Backend& backend, const CommunicatorOptions& op
   check(MPI_Comm_rank(world_, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(world_, &size_), "MPI_Comm_size");
   RAILYARD_CHECK(rank_ == key, "logical ranks are no permutation");
-  waiter_ = std::make_shared<Waiter>(world_, options.timeout);
+  waiter_ = std::make_shared<Waiter>(world_, options.timeout, options.activity);
   pool_ = std::make_shared<StagingPool>(backend);
   number_ = waiter_->add_group();
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 
 #include "runtime/base/error.hpp"
 #include "runtime/comm/mpi/reduction.hpp"
@@ -51,6 +52,24 @@ class Pause {
   int looks_ = 0;
 };
 
+// Tells the board for as long as a wait lasts.
+class ShownWait {
+ public:
+  ShownWait(ActivityBoard* board, const std::string& operation) : board_(board) {
+    if (board_ != nullptr) board_->begin_wait(operation);
+  }
+  ShownWait(const ShownWait&) = delete;
+  ShownWait& operator=(const ShownWait&) = delete;
+  ~ShownWait() {
+    // A wait that failed stays on the board: the launcher tells from it what each rank was in.
+    if (board_ != nullptr && std::uncaught_exceptions() == before_) board_->end_wait();
+  }
+
+ private:
+  ActivityBoard* board_;
+  int before_ = std::uncaught_exceptions();
+};
+
 }  // namespace
 
 void check(int status, const char* what) {
@@ -61,7 +80,8 @@ void check(int status, const char* what) {
   throw RunError("{}: {}", what, std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
-Waiter::Waiter(MPI_Comm world, double timeout) : world_(world), timeout_(timeout) {
+Waiter::Waiter(MPI_Comm world, double timeout, ActivityBoard* activity)
+    : world_(world), timeout_(timeout), activity_(activity) {
   check(MPI_Comm_dup(world, &control_), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(world, &rank_), "MPI_Comm_rank");
@@ -92,6 +112,9 @@ void Waiter::wait(std::vector<MPI_Request>& requests, const Awaited& awaited) {
 }
 
 void Waiter::wait(const std::function<bool()>& done, const Awaited& awaited) {
+  for (ReductionQueue* queue : queues_) queue->advance();
+  if (done()) return;
+  const ShownWait shown(activity_, awaited.operation);
   const auto start = Clock::now();
   Clock::time_point look = start;
   Pause pause;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/activity.hpp"
+
 namespace railyard::mpi {
 
 class ReductionQueue;
@@ -37,7 +39,8 @@ struct Progress {
 // peer how far it has come in the operation, and name the ones that do not answer or have not come to it.
 class Waiter {
  public:
-  Waiter(MPI_Comm world, double timeout);
+  // `activity` (or null) is told what is waited for.
+  Waiter(MPI_Comm world, double timeout, ActivityBoard* activity = nullptr);
   ~Waiter();
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
@@ -67,6 +70,7 @@ class Waiter {
   MPI_Comm world_;
   MPI_Comm control_ = MPI_COMM_NULL;
   double timeout_;
+  ActivityBoard* activity_;
   int rank_ = 0, size_ = 0;
   std::vector<Progress> progress_;
   std::vector<ReductionQueue*> queues_;

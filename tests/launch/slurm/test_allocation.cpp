@@ -56,5 +56,15 @@ TEST(Shape, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal(environment, 6), HasSubstr("1 GPUs on each"));
 }
 
+TEST(SlurmAllocation, SparesStandBy) {
+  Environment environment = batch_job();
+  environment["SLURM_NTASKS"] = "6";
+  const auto allocation = without_spares(read_allocation(environment), 1);
+  EXPECT_THAT(allocation.nodes, ElementsAre("node1", "node2"));
+  EXPECT_EQ(shape_step(allocation, 0, 1).ranks, 4);
+  EXPECT_EQ(without_spares(read_allocation(environment), 0).nodes.size(), 3U);
+  EXPECT_THROW((void)without_spares(read_allocation(environment), 3), UsageError);
+}
+
 }  // namespace
 }  // namespace railyard::launch

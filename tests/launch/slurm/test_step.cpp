@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "launch/slurm/step.hpp"
 
 namespace railyard::launch {
@@ -63,6 +65,25 @@ TEST(Srun, DropsInheritedOptionsAndKeepsTheJob) {
     EXPECT_THAT(command.environment, Not(Contains(Pair(name, testing::_))));
   for (const char* name : {"SLURM_JOB_ID", "SLURM_CONF", "HOME", "SLURM_RESTART_COUNT"})
     EXPECT_THAT(command.environment, Contains(Pair(name, testing::_)));
+}
+
+TEST(Srun, RunsRanksInAContainer) {
+  const auto srun = parse_srun("slurm 22.05.8", "pmix none");
+  const std::string here = std::filesystem::current_path().string();
+  auto options = two_by_two();
+  options.container = StepContainer{.image = "/images/r.sqsh", .mounts = {"/scratch", "/a:/b"}};
+  auto words = srun_command(srun, options, {}).words;
+  EXPECT_THAT(words, Contains("--container-image=/images/r.sqsh"));
+  EXPECT_THAT(words, Contains("--container-workdir=" + here));
+  EXPECT_THAT(words, Contains("--container-mounts=/scratch:/scratch,/a:/b," + here + ":" + here));
+  // The image's own program: the host's path means nothing in there.
+  EXPECT_THAT(std::vector<std::string>(words.end() - 3, words.end()), ElementsAre("railyard", "run", "/j.lua"));
+
+  options.container->apptainer = true;
+  words = srun_command(srun, options, {}).words;
+  const std::vector<std::string> tail(words.end() - 11, words.end() - 1);
+  EXPECT_THAT(tail, ElementsAre("apptainer", "exec", "--nv", "--pwd=" + here, "--bind=/scratch", "--bind=/a:/b",
+                                "--bind=" + here, "/images/r.sqsh", "railyard", "run"));
 }
 
 }  // namespace

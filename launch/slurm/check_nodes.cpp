@@ -58,6 +58,11 @@ std::map<std::string, NodeReport> read_reports(const std::string& output) {
   return reports;
 }
 
+std::string last_line(std::string text) {
+  text.erase(text.find_last_not_of("\n ") + 1);
+  return text.substr(text.rfind('\n') + 1);
+}
+
 bool is_node(const std::string& host, const std::string& node) {
   return host == node || host.starts_with(node + ".") || node.starts_with(host + ".");
 }
@@ -105,9 +110,10 @@ std::vector<NodeReport> check_nodes(const std::vector<std::string>& nodes, const
     NodeReport silent;
     silent.node = node;
     silent.answered = false;
-    silent.findings.push_back(
-        {"no_answer", fmt::format("gave no answer within {:.0f} s: its slurmd or the node is down, or hangs", timeout),
-         true});
+    silent.findings.push_back({"no_answer",
+                               fmt::format("gave no answer within {:.0f} s: its slurmd or the node is down, or hangs{}",
+                                           timeout, said.empty() ? "" : "; " + last_line(said)),
+                               true});
     reports.push_back(std::move(silent));
   }
   compare_nodes(reports);

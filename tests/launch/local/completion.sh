@@ -25,7 +25,7 @@ offers() {  # offers WANTED WORD...: WANTED is what comes, in any order
   [ "$got" = "$wanted" ] || { printf 'for "%s" came "%s" instead of "%s"\n' "$*" "$got" "$wanted"; exit 1; }
 }
 
-bash -c '. "$0"; complete -p railyard' "$source_dir/packaging/railyard.bash" | grep -q -- '-F _railyard railyard'
+bash -c '. "$0"; complete -p railyard' "$source_dir/packaging/railyard.bash" | grep -c -- '-F _railyard railyard' >/dev/null
 offers 'sample site status submit' railyard s
 offers 'report run' railyard r
 offers 'export' railyard ckpt ex
@@ -35,6 +35,6 @@ offers '--stacks' railyard status --st
 offers '--run-dir' railyard run first.lua --run
 offers 'first.lua' railyard run f
 offers 'a job.lua' railyard submit a
-completed railyard '' | grep -qx topo
+[ "$(completed railyard '' | grep -cx topo)" -eq 1 ]
 [ "$(completed railyard '' | grep -c check-node)" -eq 0 ]
 echo "completion: passed"

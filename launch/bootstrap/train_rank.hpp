@@ -22,8 +22,8 @@ struct RankContext {
   int threads = 1;
   std::filesystem::path run_dir, data_root;
   int start = 1;
-  int terminal_columns = 0;             // width of the terminal that rank 0's output ends on, 0: none
-  double timeout = 60.0;                // for the communication library to start
+  int terminal_columns = 0;  // width of the terminal that rank 0's output ends on, 0: none
+  double timeout = 60.0;     // for the communication library to start
 };
 
 // From now on SIGUSR1 and SIGTERM ask for a checkpoint and an end at the next step boundary, and so does SIGINT unless

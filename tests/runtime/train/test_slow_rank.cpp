@@ -48,8 +48,8 @@ TEST(SlowRank, ComparesWithinAStage) {
 TEST(SlowRank, KeepsQuietAboutNoise) {
   EXPECT_TRUE(named(4, 1, 400, [](int rank, int step) { return (step + rank) % 7 == 0 ? 0.07 : 0.05; }).empty());
   EXPECT_TRUE(named(4, 1, 400, [](int rank, int) { return rank == 1 ? 0.012 : 0.004; }).empty());  // too short
-  EXPECT_TRUE(named(1, 1, 400, [](int, int step) { return step * 0.1; }).empty());                  // nobody to compare
-  EXPECT_TRUE(named(2, 2, 400, [](int rank, int) { return rank == 1 ? 1.0 : 0.1; }).empty());       // alone in a stage
+  EXPECT_TRUE(named(1, 1, 400, [](int, int step) { return step * 0.1; }).empty());                 // nobody to compare
+  EXPECT_TRUE(named(2, 2, 400, [](int rank, int) { return rank == 1 ? 1.0 : 0.1; }).empty());      // alone in a stage
 }
 
 TEST(SlowRank, NamesAgainAfterALongTime) {

@@ -4,7 +4,9 @@ until_true 90 reached runs/tiny 30
 railyard status --stacks "$job" >stacks.txt
 check [ "$(grep -c '^rank [0-3] on node[1-4]: step ' stacks.txt)" -eq 4 ]
 slow=$(pid_of runs/tiny 3) stopped=$(pid_of runs/tiny 1)
-slow_down() { for i in $(seq 1 400); do signal_pid STOP "$slow"; sleep 0.05; signal_pid CONT "$slow"; sleep 0.01; done; }
+slow_down() { for i in $(seq 1 400); do signal_pid STOP "$slow"; sleep 0.2; signal_pid CONT "$slow"; sleep 0.02; done; }
+printf "processes of ranks 3 and 1: %s %s\n" "$slow" "$stopped"
+check [ -n "$slow" ]
 slow_down &
 begin=$(now_ms)
 until_true 60 grep -q 'rank 3 node[1-4] is slow' "slurm-$job.out"

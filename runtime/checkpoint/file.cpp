@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -56,6 +57,8 @@ void File::write(std::span<const std::byte> data) {
   while (!data.empty()) {
     const ssize_t written = ::write(descriptor_, data.data(), std::min(data.size(), kPiece));
     if (written < 0 && errno == EINTR) continue;
+    // Some file systems take the flag, but not the writes; and a short write may leave the rest unaligned.
+    if (written < 0 && errno == EINVAL && bypass_cache(false)) continue;
     if (written <= 0) fail("write", path_);
     data = data.subspan(static_cast<std::size_t>(written));
     // A hint: the device begins while the next piece is copied, and the sync at the end finds little left.
@@ -96,6 +99,12 @@ void File::sync() {
   if (::fsync(descriptor_) != 0) fail("sync", path_);
 }
 
+bool File::bypass_cache(bool on) {
+  const int flags = ::fcntl(descriptor_, F_GETFL);
+  if (flags < 0 || ((flags & O_DIRECT) != 0) == on) return flags >= 0 && on;
+  return ::fcntl(descriptor_, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+}
+
 void File::close() {
   const int descriptor = std::exchange(descriptor_, -1);
   if (descriptor >= 0 && ::close(descriptor) != 0 && errno != EINTR) fail("close", path_);
@@ -109,6 +118,52 @@ bool File::lock_is_held() const {
     return false;
   }
   return errno == EWOULDBLOCK;
+}
+
+void DirectFile::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+DirectFile::DirectFile(const std::filesystem::path& path) : file_(File::create(path)) {
+  file_.bypass_cache(true);
+  for (auto& piece : pieces_) {
+    piece.reset(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, kPiece)));
+    if (!piece) throw RunError("{}: no memory for a buffer of {} bytes", path.string(), kPiece);
+  }
+}
+
+DirectFile::~DirectFile() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void DirectFile::write(std::span<const std::byte> data) {
+  while (!data.empty()) {
+    const std::size_t count = std::min(data.size(), kPiece - filled_);
+    std::memcpy(pieces_[filling_].get() + filled_, data.data(), count);
+    filled_ += count;
+    data = data.subspan(count);
+    if (filled_ == kPiece) hand_over();
+  }
+}
+
+void DirectFile::hand_over() {
+  if (writing_.valid()) writing_.get();
+  writing_ = std::async(std::launch::async,
+                        [this, piece = std::span(pieces_[filling_].get(), filled_)] { file_.write(piece); });
+  filling_ = 1 - filling_;
+  filled_ = 0;
+}
+
+void DirectFile::finish() {
+  if (writing_.valid()) writing_.get();
+  // Whole blocks, then the rest the ordinary way.
+  const std::size_t blocks = filled_ / kDirectAlignment * kDirectAlignment;
+  const std::span rest(pieces_[filling_].get(), filled_);
+  file_.write(rest.first(blocks));
+  if (blocks < filled_) {
+    file_.bypass_cache(false);
+    file_.write(rest.subspan(blocks));
+  }
+  file_.sync();
+  file_.close();
 }
 
 void make_directory(const std::filesystem::path& path) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -33,6 +35,9 @@ class File {
   [[nodiscard]] std::uint64_t size() const;
   // Waits until the content is on the device; RunError.
   void sync();
+  // Whether writes go past the page cache (O_DIRECT) from now on: then data, its size and its place in the file must be
+  // multiples of kDirectAlignment. False where the file system cannot do it.
+  bool bypass_cache(bool on);
   void close();
 
   // Takes a shared lock for as long as the file is open, so that lock_is_held tells others; advisory. A file system
@@ -47,6 +52,35 @@ class File {
   File(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   std::filesystem::path path_;
   int descriptor_ = -1;
+};
+
+inline constexpr std::size_t kDirectAlignment = 4096;
+
+// A new file that is filled from front to back past the page cache, so that a large one is as fast as the disk and
+// takes no memory from others. One piece is written while the next is copied. Where the file system cannot do that,
+// pieces go the ordinary way. Errors are those of File, and may come with a later call.
+class DirectFile {
+ public:
+  explicit DirectFile(const std::filesystem::path& path);
+  ~DirectFile();
+  DirectFile(const DirectFile&) = delete;
+  DirectFile& operator=(const DirectFile&) = delete;
+
+  void write(std::span<const std::byte> data);
+  // Writes what is left, waits until all is on the device, and closes; RunError.
+  void finish();
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  void hand_over();
+
+  File file_;
+  std::unique_ptr<std::byte, Free> pieces_[2];
+  int filling_ = 0;
+  std::size_t filled_ = 0;
+  std::future<void> writing_;
 };
 
 // Makes a new folder; RunError when it exists or cannot be made.

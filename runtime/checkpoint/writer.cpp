@@ -176,15 +176,14 @@ ManifestPart CheckpointWriter::write_file() const {
   if (!wait_until_visible(temporary_))
     throw RunError("{}: not visible on this node: checkpoint.dir must be on a file system that all nodes share",
                    temporary_.string());
-  File file = File::create(temporary_ / file_name(collectives_.rank()));
+  DirectFile file(temporary_ / file_name(collectives_.rank()));
   file.write(std::as_bytes(std::span(start)));
   for (const TensorEntry& entry : entries) {
     const Staged& staged = *by_name.at(entry.name);
     file.write({buffer_.get() + staged.begin, staged.bytes});
     part.tensors.at(staged.tensor).chunks.push_back({0, staged.where, start.size() + entry.begin, staged.crc32c});
   }
-  file.sync();
-  file.close();
+  file.finish();
   sync_directory(temporary_);
   part.file = ManifestFile{file_name(collectives_.rank()), start.size() + entries.back().end, start.size(),
                            crc32c(std::as_bytes(std::span(start)))};

@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--steps", type=int, default=10, help="steps to time in each process")
     parser.add_argument("--rounds", type=int, default=3, help="times that each side is started")
     parser.add_argument("--json", action="store_true", help="the figures as one JSON object")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if min(options.threads, options.steps, options.rounds) < 1:
         parser.error("--threads, --steps and --rounds are at least 1")
     import torch  # the peer's version belongs to the figures

@@ -46,9 +46,9 @@ IndexedDataset::IndexedDataset(std::filesystem::path prefix)
 
   const auto sequences = load<std::uint64_t>(18, 0), bounds = load<std::uint64_t>(26, 0);
   const std::uint64_t most = text.size() / 8;  // keeps the products below from overflowing
-  const std::uint64_t expected =
-      sequences > most || bounds > most ? ~std::uint64_t{0} : kHeader + 12 * sequences + 8 * bounds;
-  if (expected != text.size() && expected + sequences != text.size())
+  const bool too_many = sequences > most || bounds > most;
+  const std::uint64_t expected = too_many ? 0 : kHeader + 12 * sequences + 8 * bounds;
+  if (too_many || (expected != text.size() && expected + sequences != text.size()))
     throw UsageError(
         "{}: {} bytes do not fit its {} sequences and {} document bounds: truncated, or not finished when it was "
         "copied",

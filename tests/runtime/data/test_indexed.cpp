@@ -141,6 +141,7 @@ TEST(Indexed, DamageIsExplained) {
   EXPECT_THAT(with(9, "\2"), HasSubstr("version 2"));
   EXPECT_THAT(with(17, "\x9"), HasSubstr("token type 9"));
   EXPECT_THAT(with(18, "\x4"), HasSubstr("truncated"));
+  EXPECT_THAT(with(18, "\x67"), HasSubstr("truncated"));  // one more than the file has bytes
   EXPECT_THAT(with(18, "\xff\xff\xff\xff\xff\xff\xff\xff"), HasSubstr("truncated"));
   EXPECT_THAT(with(26, "\xff\xff\xff\xff\xff\xff\xff\x1f"), HasSubstr("truncated"));
   EXPECT_THAT(with(34, "\xff\xff\xff\xff"), HasSubstr("sequence 0 has length -1"));

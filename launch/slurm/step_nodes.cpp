@@ -14,7 +14,8 @@
 namespace railyard::launch {
 namespace {
 
-constexpr double kCheckTimeout = 20.0;  // seconds for all nodes to answer, whatever the size of the run
+// Seconds for all nodes to answer, srun's own launch included: a large step takes its time the first time.
+constexpr double kFirstCheck = 60.0, kLaterCheck = 20.0;
 
 }  // namespace
 
@@ -25,7 +26,7 @@ StepNodes::StepNodes(const SlurmAllocation& allocation, int needed, NodeCheckOpt
       inherited_(std::move(inherited)) {}
 
 void StepNodes::check_first() {
-  for (const NodeReport& report : check_nodes(pool_.usable(), options_, inherited_, kCheckTimeout)) {
+  for (const NodeReport& report : check_nodes(pool_.usable(), options_, inherited_, kFirstCheck)) {
     bool fatal = false;
     for (const Finding& finding : report.findings) {
       std::fprintf(stderr, "railyard: %s: %s [%s]\n", report.node.c_str(), finding.text.c_str(), finding.word.c_str());
@@ -52,7 +53,7 @@ void StepNodes::inspect(Ending& ending) {
   const auto live = live_nodes(job_id_);
   for (const std::string& node : pool_.usable())
     if (!live.empty() && std::find(live.begin(), live.end(), node) == live.end()) lose(node, ending);
-  for (const NodeReport& report : check_nodes(pool_.usable(), options_, inherited_, kCheckTimeout)) {
+  for (const NodeReport& report : check_nodes(pool_.usable(), options_, inherited_, kLaterCheck)) {
     ranks.insert(ranks.end(), report.ranks.begin(), report.ranks.end());
     if (!report.answered) {
       lose(report.node, ending);

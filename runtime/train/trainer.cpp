@@ -38,7 +38,7 @@ class TrainLoop {
         slow_ranks_(communicator_.rank(), layout.pp, groups_.at.pp) {}
 
   TrainResult run() {
-    enter(PhaseKind::kFiles, "opening the data");
+    enter(PhaseKind::kStart, "opening the data");  // an index may take long to build: no stall
     open_data();
     enter(PhaseKind::kCompute, "initial weights");
     state_.emplace(job_, groups_, MemoryTarget::of(backend_));

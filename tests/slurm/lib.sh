@@ -31,7 +31,7 @@ same_losses() { diff <(losses "$1") <(losses "$2"); }
 why() { sed -n 's/^ "reason": "\(.*\)",$/\1/p' "$1/why.json" | head -n 1; }
 # Settings of a run that lasts long enough to be disturbed, also on a fast machine.
 long=(--set train.iterations=600 --set checkpoint.every=50)
-longer=(--set train.iterations=4000 --set checkpoint.every=100)
+longer=(--set train.iterations=3000 --set checkpoint.every=100)
 # The undisturbed run on local ranks, for comparison: reference [OPTION...].
 reference() { railyard run job.lua --ranks 4 --run-dir reference "$@" >reference.txt 2>&1; }
 # kill_rank SIGNAL RANK: of the one step that runs. Process ids of the sandbox are its own.

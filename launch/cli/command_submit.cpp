@@ -7,11 +7,14 @@
 #include <memory>
 
 #include "launch/install_prefix.hpp"
+#include "launch/plan/plan.hpp"
+#include "launch/plan/target.hpp"
 #include "launch/prepare.hpp"
 #include "launch/process.hpp"
 #include "launch/slurm/submission.hpp"
 #include "lua/site.hpp"
 #include "runtime/base/error.hpp"
+#include "runtime/data/dataset.hpp"
 
 namespace railyard::launch {
 namespace fs = std::filesystem;
@@ -37,6 +40,25 @@ std::string queue_script(const std::string& script, const std::string& after) {
   return answer.output.substr(0, answer.output.find_first_of(";\n"));
 }
 
+// What `railyard plan` would warn of, where the site file tells what its nodes are.
+std::vector<std::string> plan_lines(lua::EvaluatedJob job, const lua::SiteFile& site) {
+  if (job.spec.run.device == "cpu" || !site.resolved().at("node").at("gpus").is_number()) return {};
+  try {
+    if (job.spec.model.vocab == 0) {
+      const auto tokenizer = data::job_tokenizer(job.spec, {});
+      if (tokenizer == nullptr) return {};
+      job.spec.model.vocab = tokenizer->vocab_size();
+    }
+    const PlanTarget target = plan_target(job, site, 0);
+    if (!target.cluster.has_gpus) return {};
+    const Planner planner(target.cluster, std::nullopt, target.threads);
+    const Planner::Plan plan = planner.plan(job.spec, Layout::resolve(job.spec.parallel, target.ranks));
+    return plan_warnings(planner, plan);
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+}
+
 int submit(SubmitOptions& options) {
   options.request.job_file = fs::absolute(options.file);
   const lua::EvaluatedJob job = evaluate(options.request);
@@ -53,6 +75,7 @@ int submit(SubmitOptions& options) {
   const lua::SiteFile site = lua::find_site({.prefix = install_prefix()});
   check_gpu_kind(job, options.sbatch, site.resolved());
   check_time_limit(job.spec, run_path, requested_time(job, options.sbatch));
+  for (const std::string& line : plan_lines(job, site)) std::fprintf(stderr, "railyard: plan: %s\n", line.c_str());
   if (const auto warning = lead_warning(job, run_path))
     std::fprintf(stderr, "railyard: warning: %s\n", warning->c_str());
   for (const std::string& warning : submission_warnings(job))

@@ -29,3 +29,6 @@ says 'no GPU of the kind "b300"; node.gpu in its site file says H100-SXM5-80GB' 
 RAILYARD_SITE=$PWD/site.lua railyard submit --dry-run job.lua --sbatch=--gres=gpu:h100:4 --run-dir h100 >dry.txt
 says '^#SBATCH --gres=gpu:h100:4' dry.txt
 check [ -z "$(squeue --noheader)" ]
+# What a plan for the site's nodes warns of is said before the queue.
+RAILYARD_SITE=$PWD/site.lua railyard submit --dry-run job.lua --set run.device=cuda --set model.hidden=65536 --set model.ffn=262144 --set model.layers=48 >dry.txt 2>plan.txt
+says '^railyard: plan: ' plan.txt

@@ -53,7 +53,7 @@ std::optional<Placement> place_ranks(const Cluster& cluster, const Planner::Plan
   }
   try {
     Placement placement = place(plan.layout, cluster.allocation, traffic_of(plan.bytes), cluster.rates);
-    notes = placement.notes;
+    if (cluster.has_gpus) notes = placement.notes;  // the others speak of links between GPUs
     return placement;
   } catch (const UsageError& error) {
     notes.emplace_back(error.what());

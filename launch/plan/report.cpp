@@ -46,11 +46,11 @@ std::string bar(const std::vector<Part>& parts, double whole, int cells) {
   return text;
 }
 
-std::string legend(const std::vector<Part>& parts, const char* unit) {
+std::string legend(const std::vector<Part>& parts) {
   std::string text;
   for (const Part& part : parts)
     if (part.amount > 0)
-      text += fmt::format("{}{} {} {:.3g}{}", text.empty() ? "" : "   ", part.mark, part.name, part.amount, unit);
+      text += fmt::format("{}{} {} {:.3g}", text.empty() ? "" : "   ", part.mark, part.name, part.amount);
   return text;
 }
 
@@ -83,17 +83,20 @@ std::string seconds_text(double seconds) {
 
 void add_memory(std::string& out, const PlanReport& report, const TextStyle& style) {
   const MemoryFigures& m = report.plan.memory;
-  const std::vector<Part> parts{{"weights", 'W', m.weights_gib},
-                                {"gradients", 'G', m.grads_gib},
-                                {"optimizer", 'O', m.optimizer_gib},
-                                {"activations", 'A', m.activations_gib},
-                                {"other", 'x', m.other_gib}};
+  const bool small = m.total_gib < 1;  // told in MiB
+  const double unit = small ? 1024 : 1;
+  const std::vector<Part> parts{{"weights", 'W', m.weights_gib * unit},
+                                {"gradients", 'G', m.grads_gib * unit},
+                                {"optimizer", 'O', m.optimizer_gib * unit},
+                                {"activations", 'A', m.activations_gib * unit},
+                                {"other", 'x', m.other_gib * unit}};
   const bool full = m.fits() == false;
-  const std::string of = m.limit_gib ? fmt::format(" of {:.1f}", *m.limit_gib) : "";
+  const std::string of = m.limit_gib ? fmt::format(" of {:.1f} GiB", *m.limit_gib) : "";
   const std::string verdict = !m.limit_gib ? " (the device's memory is unknown)" : full ? "  DOES NOT FIT" : "";
-  out += fmt::format("memory    [{}] {}\n", bar(parts, m.limit_gib.value_or(m.total_gib), kBar),
-                     painted(fmt::format("{:.4g}{} GiB{}", m.total_gib, of, verdict), full ? kRed : kGreen, style));
-  out += fmt::format("          {}\n", legend(parts, ""));
+  out += fmt::format("memory    [{}] {}\n", bar(parts, m.limit_gib.value_or(m.total_gib) * unit, kBar),
+                     painted(fmt::format("{:.4g} {}{}{}", m.total_gib * unit, small ? "MiB" : "GiB", of, verdict),
+                             full ? kRed : kGreen, style));
+  out += fmt::format("          {}\n", legend(parts));
   if (report.plan.layout.ranks() > 1) out += fmt::format("          worst: rank {}, stage {}\n", m.rank, m.stage);
 }
 
@@ -167,8 +170,8 @@ std::string plan_text(const PlanReport& report, const TextStyle& style) {
   const std::int64_t microbatches = job.train.global_batch / (job.train.micro_batch * layout.dp);
   std::string out;
   out += painted(fmt::format("{} on {}", job.name, report.planner.cluster().origin), kBold, style) + "\n";
-  out += fmt::format("layout    {}; {} ranks, {} microbatch{} of {} tokens, {}\n", layout_text(job, layout),
-                     layout.ranks(), microbatches, microbatches == 1 ? "" : "es",
+  out += fmt::format("layout    {}; {} rank{}, {} microbatch{} of {} tokens, {}\n", layout_text(job, layout),
+                     layout.ranks(), layout.ranks() == 1 ? "" : "s", microbatches, microbatches == 1 ? "" : "es",
                      job.train.micro_batch * job.model.seq_length, job.train.precision);
   add_memory(out, report, style);
   add_time(out, report, style);

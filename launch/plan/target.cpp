@@ -2,6 +2,7 @@
 #include "launch/plan/target.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -76,6 +77,9 @@ PlanTarget plan_target(const lua::EvaluatedJob& job, const lua::SiteFile& site, 
     target.cluster = synthetic_cluster(facts, given > 0 ? given : at_least(wanted, gpus), cpu_ranks);
   }
   if (gpus > 0) keep_first_gpus(target.cluster, gpus);
+  if (live && !allocation && !target.cluster.node_memory_gib)
+    target.cluster.node_memory_gib = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+                                     static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / (1024.0 * 1024.0 * 1024.0);
   if (job.spec.run.device == "cuda" && !target.cluster.has_gpus)
     throw UsageError(
         "run.device: \"cuda\", but neither the site ({}) nor this machine tells of GPUs; name the cluster's site file "

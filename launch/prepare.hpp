@@ -18,6 +18,7 @@ struct RunRequest {
   std::vector<std::string> sets;       // --set
   std::vector<std::string> arguments;  // the job's `arg`
   std::optional<std::string> run_dir;  // --run-dir
+  std::optional<std::string> site;     // --site
   int ranks = 0;                       // --ranks; 0: as the job and the place suggest
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "runtime/base/error.hpp"
 #include "topology/sources/pci_tree.hpp"
@@ -17,11 +18,26 @@ Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json gpu_to_json(const Gpu& gpu) {
+// As a matrix cell's row and column are called in `paths`.
+std::string device_name(const Node& node, std::size_t device) {
+  return device < node.gpus.size() ? fmt::format("GPU{}", node.gpus[device].index)
+                                   : node.nics[device - node.gpus.size()].name;
+}
+
+Json gpu_to_json(const Node& node, std::size_t position) {
+  const Gpu& gpu = node.gpus[position];
   Json nvlink = nullptr;
   if (gpu.nvlink) {
     nvlink = Json::object();
     for (const auto& [peer, links] : *gpu.nvlink) nvlink[std::to_string(peer)] = or_null(links);
+  }
+  Json paths = Json::object(), bridges = Json::object();
+  for (std::size_t device = 0; device < node.gpus.size() + node.nics.size(); ++device) {
+    const auto a = static_cast<int>(position), b = static_cast<int>(device);
+    if (const auto path = node.paths.at(a, b); path && a != b) {
+      paths[device_name(node, device)] = path_name(*path);
+      if (node.paths.hops(a, b) > 0) bridges[device_name(node, device)] = node.paths.hops(a, b);
+    }
   }
   return Json{{"index", gpu.index},
               {"name", or_null(gpu.name)},
@@ -35,7 +51,9 @@ Json gpu_to_json(const Gpu& gpu) {
               {"path", gpu.path ? Json(path_name(*gpu.path)) : Json(nullptr)},
               {"rail", or_null(gpu.rail)},
               {"uuid", or_null(gpu.uuid)},
-              {"rack", or_null(gpu.rack)}};
+              {"rack", or_null(gpu.rack)},
+              {"paths", std::move(paths)},
+              {"bridges", std::move(bridges)}};
 }
 
 Json nic_to_json(const Nic& nic) {
@@ -172,6 +190,42 @@ Nic nic_from_json(const Members& members) {
   return nic;
 }
 
+// Devices that a document does not name (a site's hook may have dropped one) are passed over.
+void read_paths(const Members& members, Node& node) {
+  node.paths = PathTable(static_cast<int>(node.gpus.size() + node.nics.size()));
+  std::map<std::string, int> devices;
+  for (std::size_t device = 0; device < node.gpus.size() + node.nics.size(); ++device)
+    devices.try_emplace(device_name(node, device), static_cast<int>(device));
+  for (const auto& item : members.list("gpus")) {
+    const Members gpu(item, members.place() + ".gpus");
+    const int own = *node.position_of(*gpu.number("index"));
+    const Gpu& read = node.gpus[static_cast<std::size_t>(own)];
+    const auto* paths = gpu.member("paths");
+    if (paths == nullptr) {  // written before paths were
+      for (const auto& near : read.near_nics.value_or(std::vector<std::string>{}))
+        if (const auto device = devices.find(near); device != devices.end())
+          node.paths.set(own, device->second, read.path);
+      continue;
+    }
+    if (!paths->is_object()) gpu.fail("paths", "an object");
+    const auto* bridges = gpu.member("bridges");
+    for (const auto& [name, word] : paths->items()) {
+      const auto device = devices.find(name);
+      if (device == devices.end() || device->second == own) continue;
+      const auto path = word.is_string() ? parse_path(word.get_ref<const std::string&>()) : std::nullopt;
+      if (!path) gpu.fail("paths", "PIX, PXB, PHB, NODE or SYS by device");
+      int hops = 0;
+      if (bridges != nullptr && bridges->is_object() && bridges->contains(name)) {
+        const Json& count = bridges->at(name);
+        if (!count.is_number_integer() || count.get<long long>() < 0 || count.get<long long>() > 64)
+          gpu.fail("bridges", "small whole numbers by device");
+        hops = count.get<int>();
+      }
+      node.paths.set(own, device->second, path, hops);
+    }
+  }
+}
+
 Node node_from_json(const Members& members) {
   Node node;
   node.name = members.text("name");
@@ -190,14 +244,7 @@ Node node_from_json(const Members& members) {
   for (std::size_t g = 1; g < node.gpus.size(); ++g)
     if (node.gpus[g].index == node.gpus[g - 1].index)
       throw UsageError("{}: GPU index {} appears twice", members.place(), node.gpus[g].index);
-  node.paths = PathTable(static_cast<int>(node.gpus.size() + node.nics.size()));
-  for (std::size_t g = 0; g < node.gpus.size(); ++g)
-    for (std::size_t n = 0; n < node.nics.size(); ++n) {
-      const Gpu& gpu = node.gpus[g];
-      if (gpu.path && gpu.near_nics &&
-          std::find(gpu.near_nics->begin(), gpu.near_nics->end(), node.nics[n].name) != gpu.near_nics->end())
-        node.paths.set(static_cast<int>(g), static_cast<int>(node.gpus.size() + n), gpu.path);
-    }
+  read_paths(members, node);
   return node;
 }
 
@@ -227,7 +274,7 @@ Fabric fabric_from_json(const Members& members) {
 
 Json node_to_json(const Node& node) {
   Json gpus = Json::array(), nics = Json::array();
-  for (const auto& gpu : node.gpus) gpus.push_back(gpu_to_json(gpu));
+  for (std::size_t g = 0; g < node.gpus.size(); ++g) gpus.push_back(gpu_to_json(node, g));
   for (const auto& nic : node.nics) nics.push_back(nic_to_json(nic));
   return Json{{"name", or_null(node.name)},
               {"source", node.source},

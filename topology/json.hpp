@@ -11,8 +11,8 @@ namespace railyard::topology {
 [[nodiscard]] Json node_to_json(const Node& node);
 [[nodiscard]] Json machine_to_json(const Machine& machine);
 
-// Reads what machine_to_json wrote. GPU-to-NIC paths come back as far as the document tells them (near NICs and their
-// class). UsageError names `name` and the key.
+// Reads what machine_to_json wrote; paths between two NICs are not in it. Each GPU's "paths" names a class by device
+// ("GPU1", "mlx5_0") and "bridges" the PCIe bridges between. UsageError names `name` and the key.
 [[nodiscard]] Machine machine_from_json(const Json& document, const std::string& name);
 
 }  // namespace railyard::topology

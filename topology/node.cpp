@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace railyard::topology {
 namespace {
@@ -81,6 +82,38 @@ void normalise_links(Node& node) {
         node.warnings.push_back(fmt::format("GPU{} and GPU{} disagree on their NVLink count", gpu.index, peer));
     }
   }
+}
+
+void sort_by_pci(Node& node) {
+  const std::size_t gpus = node.gpus.size();
+  if (std::any_of(node.gpus.begin(), node.gpus.end(), [](const Gpu& gpu) { return !gpu.pci; })) return;
+  std::vector<std::size_t> order(gpus);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return *node.gpus[a].pci < *node.gpus[b].pci; });
+  std::map<int, int> renamed;
+  std::vector<Gpu> sorted;
+  for (std::size_t g = 0; g < gpus; ++g) {
+    renamed[node.gpus[order[g]].index] = static_cast<int>(g);
+    sorted.push_back(std::move(node.gpus[order[g]]));
+    sorted.back().index = static_cast<int>(g);
+  }
+  for (Gpu& gpu : sorted) {
+    if (!gpu.nvlink) continue;
+    std::map<int, std::optional<int>> links;
+    for (const auto& [peer, count] : *gpu.nvlink)
+      if (const auto found = renamed.find(peer); found != renamed.end()) links[found->second] = count;
+    gpu.nvlink = std::move(links);
+  }
+  const auto before = [&](int device) {
+    return device < static_cast<int>(gpus) ? static_cast<int>(order[static_cast<std::size_t>(device)]) : device;
+  };
+  PathTable paths(node.paths.devices());
+  for (int a = 0; a < paths.devices(); ++a)
+    for (int b = a + 1; b < paths.devices(); ++b)
+      paths.set(a, b, node.paths.at(before(a), before(b)), node.paths.hops(before(a), before(b)));
+  node.paths = std::move(paths);
+  node.gpus = std::move(sorted);
 }
 
 std::optional<std::vector<std::vector<int>>> nvlink_domains(const Node& node) {

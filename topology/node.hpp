@@ -92,6 +92,10 @@ struct Node {
 // warning. Sources call it once their GPUs are complete.
 void normalise_links(Node& node);
 
+// Orders GPUs by PCI address (partitions of one stay in order) and numbers them anew from 0, as CUDA does with
+// CUDA_DEVICE_ORDER=PCI_BUS_ID. Nothing happens when an address is unknown.
+void sort_by_pci(Node& node);
+
 // GPU indices joined by NVLink, directly or through others: components of two or more, ascending. nullopt when no GPU
 // tells its links.
 [[nodiscard]] std::optional<std::vector<std::vector<int>>> nvlink_domains(const Node& node);

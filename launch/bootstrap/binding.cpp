@@ -63,6 +63,13 @@ std::vector<Core> allowed_cores() {
   return cores;
 }
 
+bool bound_already() {
+  const TopologyPointer topology = load_topology();
+  const BitmapPointer bound(hwloc_bitmap_alloc());
+  return hwloc_get_cpubind(topology.get(), bound.get(), HWLOC_CPUBIND_PROCESS) == 0 &&
+         hwloc_bitmap_isincluded(hwloc_topology_get_allowed_cpuset(topology.get()), bound.get()) == 0;
+}
+
 std::string cpu_list(const std::vector<Core>& cores) {
   const BitmapPointer bitmap(hwloc_bitmap_alloc());
   for (const Core& core : cores)

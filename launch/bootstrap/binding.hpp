@@ -16,6 +16,9 @@ struct Core {
 // Cores that this process may use, neighbours next to each other: what the cgroup and the starter's binding left.
 [[nodiscard]] std::vector<Core> allowed_cores();
 
+// This process is bound to fewer CPUs than its cgroup allows.
+[[nodiscard]] bool bound_already();
+
 // "0-3,8" for the CPUs of some cores.
 [[nodiscard]] std::string cpu_list(const std::vector<Core>& cores);
 

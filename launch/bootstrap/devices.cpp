@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -47,6 +48,7 @@ VisibleDevices visible_devices(const std::string& device_folder) {
   seen.count = seen.openable;
   if (const char* mask = std::getenv("CUDA_VISIBLE_DEVICES"); mask != nullptr) {
     seen.mask = mask;
+    seen.masked = true;
     // A mask may name fewer than there are; MIG devices are more than the device nodes.
     const auto list = entries(seen.mask);
     const bool mig =
@@ -57,22 +59,52 @@ VisibleDevices visible_devices(const std::string& device_folder) {
   return seen;
 }
 
-std::vector<std::string> masking_notes(const std::string& host, const std::vector<VisibleDevices>& local) {
+std::vector<SeenGpu> shown_by_mask(const std::vector<SeenGpu>& openable, const std::string& mask) {
+  std::vector<std::vector<SeenGpu>> whole;  // by PCI address: a GPU, or its MIG devices
+  for (const SeenGpu& gpu : openable) {
+    if (whole.empty() || whole.back().front().pci != gpu.pci || !gpu.mig) whole.emplace_back();
+    whole.back().push_back(gpu);
+  }
+  std::vector<SeenGpu> shown;
+  for (const std::string& entry : entries(mask)) {
+    const SeenGpu* found = nullptr;
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
+    if (error == std::errc{} && end == entry.data() + entry.size()) {
+      if (number < whole.size()) found = &whole[number].front();
+    } else {
+      const auto begins = [&](const SeenGpu& gpu) { return gpu.uuid.starts_with(entry); };
+      if (std::count_if(openable.begin(), openable.end(), begins) == 1)
+        found = &*std::find_if(openable.begin(), openable.end(), begins);
+    }
+    if (found == nullptr) break;
+    if (std::find(shown.begin(), shown.end(), *found) != shown.end())
+      return {};  // CUDA takes a repetition for an error
+    shown.push_back(*found);
+  }
+  return shown;
+}
+
+std::vector<std::string> masking_notes(const std::vector<VisibleDevices>& local, bool widened) {
   std::vector<std::string> notes;
   if (local.size() < 2) return notes;
-  const bool single =
-      std::all_of(local.begin(), local.end(), [](const VisibleDevices& seen) { return seen.count == 1; });
-  const auto& first = local.front();
-  if (single && !first.mask.empty())
-    notes.push_back(fmt::format(
-        "{}: CUDA_VISIBLE_DEVICES shows each rank one device: peers are hidden, so NVLink and P2P between ranks may be "
-        "lost; start without --gpus-per-task (or with --gpu-bind=none)",
-        host));
-  if (single && first.mask.empty() && first.openable < first.on_node)
-    notes.push_back(fmt::format(
-        "{}: a device cgroup shows each rank one device of {}: NVLink and P2P between ranks are lost; ask Slurm for "
-        "--gpus-per-node without --gpus-per-task",
-        host, first.on_node));
+  const bool masked = std::any_of(local.begin(), local.end(), [&](const VisibleDevices& seen) {
+    return seen.masked && seen.mask != local.front().mask;
+  });
+  const auto restricted =
+      std::find_if(local.begin(), local.end(), [](const VisibleDevices& seen) { return seen.openable < seen.on_node; });
+  const bool alone = restricted != local.end() && restricted->openable < static_cast<int>(local.size());
+  if (masked && !alone)
+    notes.emplace_back(
+        widened ? "CUDA_VISIBLE_DEVICES hides the ranks' GPUs from each other (--gpus-per-task?): it is widened to all "
+                  "that this run has here, so that NVLink and P2P between ranks stay usable"
+                : "CUDA_VISIBLE_DEVICES hides the ranks' GPUs from each other: NVLink and P2P between ranks may be "
+                  "lost; start without --gpus-per-task (or with --gpu-bind=none)");
+  if (alone)
+    notes.push_back(
+        fmt::format("a device cgroup lets each rank open {} of {} GPUs: NVLink and P2P between ranks are lost; ask "
+                    "Slurm for --gpus-per-node without --gpus-per-task",
+                    restricted->openable, restricted->on_node));
   return notes;
 }
 

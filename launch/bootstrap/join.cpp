@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <map>
 
 #include "launch/bootstrap/binding.hpp"
 #include "launch/bootstrap/rank_environment.hpp"
@@ -51,13 +50,6 @@ std::unique_ptr<Bootstrap> meet(const Surroundings& around, const JoinOptions& o
   return make_tcp_bootstrap(around.rank, around.size, given.value_or(here.string()), bootstrap);
 }
 
-bool cuda_part_installed() {
-  std::error_code ignored;
-  const fs::path beside = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  return fs::exists(beside / "librailyard_cuda.so", ignored) ||
-         fs::exists(beside.parent_path() / "lib/railyard/librailyard_cuda.so", ignored);
-}
-
 struct Failure {
   int exit_code = 0;
   std::string message;
@@ -88,70 +80,51 @@ std::optional<Settled> settle_together(Bootstrap& bootstrap, const Settle& settl
   return Settled::from_json(answer);
 }
 
-// Binds, unless whoever started us gave each rank of this host CPUs of its own. Returns the threads to use.
-int bind_rank(const Identity& identity, const std::vector<RankFacts>& same_host, const JobSpec& job,
+// Binds to what was settled for this rank; returns the threads to use.
+int bind_rank(const Identity& identity, const RankAssignment& mine, const JobSpec& job,
               std::vector<std::string>& notes) {
-  const auto cores = allowed_cores();
-  const bool shared = std::any_of(same_host.begin(), same_host.end(), [&](const RankFacts& other) {
-    return other.local_rank != identity.local_rank && other.cpus == cpu_list(cores);
-  });
-  auto mine = cores;
-  if (shared && identity.local_size > 1) mine = share_of(cores, identity.local_rank, identity.local_size);
-  if (!mine.empty()) {
-    if (const auto problem = bind_to(mine))
-      notes.push_back(fmt::format("[rank {} {}] {}", identity.rank, identity.host, *problem));
+  const auto wanted = topology::CpuSet::parse_list(mine.cpus).value_or(topology::CpuSet{});
+  std::vector<Core> cores;
+  for (Core core : allowed_cores()) {
+    std::erase_if(core.cpus, [&](int cpu) { return !wanted.contains(cpu); });
+    if (!core.cpus.empty()) cores.push_back(std::move(core));
   }
+  if (!cores.empty())
+    if (const auto problem = bind_to(cores))
+      notes.push_back(fmt::format("[rank {} {}] {}", identity.rank, identity.host, *problem));
   if (job.run.threads > 0) return static_cast<int>(job.run.threads);
-  return std::max<int>(1, static_cast<int>(mine.size()));
+  return std::max<int>(1, static_cast<int>(cores.size()));
+}
+
+// Sets what MPI, UCX, NCCL, CUDA and OpenMP read when they start.
+void set_environment(const Settled& settled, const RankAssignment& mine, const JobSpec& job, int threads,
+                     std::vector<std::string>& notes) {
+  EnvironmentSources sources;
+  sources.inherited = current_environment();
+  sources.site = settled.site_environment;
+  sources.site_hook = mine.site_hook;
+  sources.job = job.run.setenv;
+  sources.network = mine.network;
+  sources.threads = threads;
+  sources.cuda = settled.device == "cuda";
+  for (const auto& [name, value] : rank_environment(sources, notes)) setenv(name.c_str(), value.c_str(), 1);
+  if (mine.visible.empty()) return;
+  // By UUID, so that neither the order of devices nor an inherited mask matters.
+  setenv("CUDA_VISIBLE_DEVICES", mine.visible.c_str(), 1);
 }
 
 }  // namespace
 
-Json RankFacts::to_json() const {
-  return Json{{"host", host},
-              {"local_rank", local_rank},
-              {"cpus", cpus},
-              {"cores", cores},
-              {"devices", {devices.count, devices.mask, devices.on_node, devices.openable}},
-              {"cuda_part", cuda_part}};
-}
-
-RankFacts RankFacts::from_json(const Json& json) {
-  RankFacts facts;
-  facts.host = json.at("host").get<std::string>();
-  facts.local_rank = json.at("local_rank").get<int>();
-  facts.cpus = json.at("cpus").get<std::string>();
-  facts.cores = json.at("cores").get<int>();
-  const Json& devices = json.at("devices");
-  facts.devices = {devices.at(0).get<int>(), devices.at(1).get<std::string>(), devices.at(2).get<int>(),
-                   devices.at(3).get<int>()};
-  facts.cuda_part = json.at("cuda_part").get<bool>();
-  return facts;
-}
-
-RankFacts own_facts(const Identity& identity) {
-  RankFacts facts;
-  facts.host = identity.host;
-  facts.local_rank = identity.local_rank;
-  const auto cores = allowed_cores();
-  facts.cpus = cpu_list(cores);
-  facts.cores = static_cast<int>(cores.size());
-  facts.devices = visible_devices();
-  facts.cuda_part = cuda_part_installed();
-  return facts;
-}
-
 Json Settled::to_json() const {
-  Json ranks = Json::array();
-  for (const RankFacts& each : facts) ranks.push_back(each.to_json());
+  Json parts = Json::array();
+  for (const RankAssignment& each : ranks) parts.push_back(each.to_json());
   return Json{{"job", job},
               {"run_dir", run_dir.string()},
               {"start", start},
               {"device", device},
               {"communicator", communicator},
-              {"logical_ranks", logical_ranks},
-              {"ordinals", ordinals},
-              {"facts", ranks}};
+              {"ranks", std::move(parts)},
+              {"site_environment", site_environment}};
 }
 
 Settled Settled::from_json(const Json& json) {
@@ -161,14 +134,12 @@ Settled Settled::from_json(const Json& json) {
   settled.start = json.at("start").get<int>();
   settled.device = json.at("device").get<std::string>();
   settled.communicator = json.at("communicator").get<std::string>();
-  settled.logical_ranks = json.at("logical_ranks").get<std::vector<int>>();
-  settled.ordinals = json.at("ordinals").get<std::vector<int>>();
-  for (const Json& each : json.at("facts")) settled.facts.push_back(RankFacts::from_json(each));
+  for (const Json& each : json.at("ranks")) settled.ranks.push_back(RankAssignment::from_json(each));
+  settled.site_environment = json.at("site_environment").get<Environment>();
   return settled;
 }
 
-void choose_device(const JobSpec& job, const std::vector<RankFacts>& facts, Settled& settled,
-                   const std::function<void(const std::string&)>& say) {
+void choose_device(const JobSpec& job, const std::vector<RankFacts>& facts, Settled& settled) {
   const auto usable = [](const RankFacts& rank) { return rank.cuda_part && rank.devices.count > 0; };
   const bool all = std::all_of(facts.begin(), facts.end(), usable),
              any = std::any_of(facts.begin(), facts.end(), usable);
@@ -187,17 +158,6 @@ void choose_device(const JobSpec& job, const std::vector<RankFacts>& facts, Sett
                                                                                      : "mpi";
   if (job.run.communicator == "nccl" && settled.device != "cuda")
     throw UsageError("run.communicator: \"nccl\" needs run.device = \"cuda\"");
-  if (settled.device != "cuda") return;
-  std::map<std::string, std::vector<std::size_t>> hosts;
-  for (std::size_t rank = 0; rank < facts.size(); ++rank) hosts[facts[rank].host].push_back(rank);
-  settled.ordinals.assign(facts.size(), 0);
-  for (const auto& [host, ranks] : hosts) {
-    std::vector<VisibleDevices> seen;
-    for (const std::size_t rank : ranks) seen.push_back(facts[rank].devices);
-    for (const std::string& note : masking_notes(host, seen)) say(note);
-    const auto ordinals = device_ordinals(host, seen, job.run.communicator == "mpi");
-    for (std::size_t i = 0; i < ranks.size(); ++i) settled.ordinals[ranks[i]] = ordinals[i];
-  }
 }
 
 int last_stop_signal() { return stop_signal(); }
@@ -220,27 +180,20 @@ int join_and_train(const Surroundings& around, const Settle& settle, const JoinO
   const JobSpec job = JobSpec::from_json(settled->job);
   const Layout layout = Layout::resolve(job.parallel, me.size);
 
-  std::vector<RankFacts> same_host;
-  for (const RankFacts& other : settled->facts)
-    if (other.host == me.host) same_host.push_back(other);
+  const RankAssignment& mine = settled->ranks.at(static_cast<std::size_t>(me.rank));
   std::vector<std::string> notes;
-  const int threads = bind_rank(me, same_host, job, notes);
-  EnvironmentSources sources;
-  sources.inherited = current_environment();
-  sources.job = job.run.setenv;
-  sources.threads = threads;
-  sources.cuda = settled->device == "cuda";
-  for (const auto& [name, value] : rank_environment(sources, notes)) setenv(name.c_str(), value.c_str(), 1);
+  const int threads = bind_rank(me, mine, job, notes);
+  set_environment(*settled, mine, job, threads, notes);
   for (const std::string& note : notes)
     if (first_to_say(settled->run_dir, settled->start, note)) std::fprintf(stderr, "railyard: %s\n", note.c_str());
 
   RankContext context;
   context.world_rank = me.rank;
   context.size = me.size;
-  context.logical_ranks = settled->logical_ranks;
+  for (const RankAssignment& each : settled->ranks) context.logical_ranks.push_back(each.logical);
   context.host = me.host;
   context.device = settled->device;
-  context.device_index = settled->ordinals.empty() ? 0 : settled->ordinals[static_cast<std::size_t>(me.rank)];
+  context.device_index = std::max(0, mine.ordinal);
   context.communicator = settled->communicator;
   context.threads = threads;
   context.run_dir = settled->run_dir;
@@ -248,7 +201,7 @@ int join_and_train(const Surroundings& around, const Settle& settle, const JoinO
   context.start = settled->start;
   context.terminal_columns = static_cast<int>(environment_number(kTerminalVariable).value_or(terminal_columns()));
   context.timeout = std::min(job.run.timeout, 120.0);
-  const int logical = settled->logical_ranks.at(static_cast<std::size_t>(me.rank));
+  const int logical = mine.logical;
   const auto on_error = [&](const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     const int code = known != nullptr ? known->exit_code() : kExitFailed;

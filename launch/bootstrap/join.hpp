@@ -8,38 +8,24 @@
 #include <string>
 #include <vector>
 
+#include "launch/bootstrap/assign_ranks.hpp"
 #include "launch/bootstrap/bootstrap.hpp"
-#include "launch/bootstrap/devices.hpp"
+#include "launch/bootstrap/rank_facts.hpp"
 #include "launch/bootstrap/surroundings.hpp"
 #include "launch/run_directory.hpp"
 #include "runtime/base/job.hpp"
 
 namespace railyard::launch {
 
-// What each rank tells of itself before anything is decided.
-struct RankFacts {
-  std::string host;
-  int local_rank = 0;
-  std::string cpus;  // that it may use, "0-3,8"
-  int cores = 0;
-  VisibleDevices devices;
-  bool cuda_part = false;  // librailyard_cuda.so is there
-
-  [[nodiscard]] Json to_json() const;
-  static RankFacts from_json(const Json& json);
-};
-[[nodiscard]] RankFacts own_facts(const Identity& identity);
-
 // What rank 0 settles for all.
 struct Settled {
   Json job;  // resolved
   std::filesystem::path run_dir;
   int start = 1;
-  std::string device;              // "cpu" or "cuda"
-  std::string communicator;        // "single", "mpi", "nccl"
-  std::vector<int> logical_ranks;  // rank of the starter -> logical rank
-  std::vector<int> ordinals;       // rank of the starter -> CUDA device; empty on CPUs
-  std::vector<RankFacts> facts;    // of all ranks
+  std::string device;                 // "cpu" or "cuda"
+  std::string communicator;           // "single", "mpi", "nccl"
+  std::vector<RankAssignment> ranks;  // by the rank of whoever started them
+  Environment site_environment;       // the site's setenv
 
   [[nodiscard]] Json to_json() const;
   static Settled from_json(const Json& json);
@@ -50,10 +36,8 @@ struct Settled {
 // prints them.
 using Settle = std::function<Settled(const std::vector<RankFacts>& facts, std::unique_ptr<RunDirectory>& directory)>;
 
-// Chooses device, communicator and devices for a job on these ranks; `say` takes lines for people. UsageError when what
-// the job asks for is not there, or two ranks would share one device.
-void choose_device(const JobSpec& job, const std::vector<RankFacts>& facts, Settled& settled,
-                   const std::function<void(const std::string&)>& say);
+// Chooses device and communicator for a job on these ranks. UsageError when what the job asks for is not there.
+void choose_device(const JobSpec& job, const std::vector<RankFacts>& facts, Settled& settled);
 
 struct JoinOptions {
   double timeout = 60.0;  // seconds for each exchange before training

@@ -20,10 +20,11 @@ Environment computed(const EnvironmentSources& sources) {
   }
   const bool chooses_itself = network.fabric == "efa" || network.fabric == "slingshot" || network.fabric == "tcp";
   if (!chooses_itself && !network.rail_nics.empty()) {
-    std::vector<std::string> nics = network.rail_nics;
-    for (std::string& nic : nics) nic += fmt::format(":{}", network.port);
+    const auto with_port = [](const std::string& nic) { return nic.find(':') == std::string::npos ? nic + ":1" : nic; };
+    std::vector<std::string> nics;
+    for (const std::string& nic : network.rail_nics) nics.push_back(with_port(nic));
     ours["NCCL_IB_HCA"] = "=" + fmt::format("{}", fmt::join(nics, ","));
-    if (network.nic) ours["UCX_NET_DEVICES"] = fmt::format("{}:{}", *network.nic, network.port);
+    if (network.nic) ours["UCX_NET_DEVICES"] = with_port(*network.nic);
   }
   if (network.fabric == "roce" && network.gid_index) ours["NCCL_IB_GID_INDEX"] = std::to_string(*network.gid_index);
   if (!network.socket_interfaces.empty())

@@ -10,10 +10,9 @@
 namespace railyard::launch {
 
 struct NetworkFacts {
-  std::string fabric;                  // "ib", "roce", "efa", "slingshot", "tcp"; empty: unknown
-  std::vector<std::string> rail_nics;  // of this rank's node, every one
-  std::optional<std::string> nic;      // the one nearest this rank's GPU
-  int port = 1;
+  std::string fabric;                          // "ib", "roce", "efa", "slingshot", "tcp"; empty: unknown
+  std::vector<std::string> rail_nics;          // of this rank's node, every one; "mlx5_0" (port 1) or "mlx5_0:2"
+  std::optional<std::string> nic;              // the one nearest this rank's GPU
   std::vector<std::string> socket_interfaces;  // for bootstrap traffic, exact names
   std::optional<int> gid_index;                // RoCE
 };

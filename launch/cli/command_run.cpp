@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 
 #include "launch/bootstrap/binding.hpp"
 #include "launch/bootstrap/devices.hpp"
@@ -13,11 +12,14 @@
 #include "launch/bootstrap/surroundings.hpp"
 #include "launch/local/mpirun.hpp"
 #include "launch/prepare.hpp"
+#include "launch/site_lookup.hpp"
 #include "launch/slurm/allocation.hpp"
 #include "launch/slurm/control.hpp"
 #include "launch/slurm/launch_job.hpp"
 #include "launch/supervisor.hpp"
 #include "runtime/base/error.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/data/tokenizer/tokenizer.hpp"
 
 namespace railyard::launch {
 namespace fs = std::filesystem;
@@ -28,33 +30,41 @@ std::vector<std::string> rank_program(const RunRequest& request) {
   return {fs::read_symlink("/proc/self/exe").string(), "run", fs::absolute(request.job_file).string()};
 }
 
-void settle_ranks(Settled& settled, const std::vector<RankFacts>& facts) {
-  settled.facts = facts;
-  settled.logical_ranks.resize(facts.size());
-  std::iota(settled.logical_ranks.begin(), settled.logical_ranks.end(), 0);
-  const JobSpec job = JobSpec::from_json(settled.job);
-  const Layout layout = Layout::resolve(job.parallel, static_cast<int>(facts.size()));
-  choose_device(job, facts, settled,
-                [](const std::string& line) { std::fprintf(stderr, "railyard: %s\n", line.c_str()); });
-  Json map = Json::array();
-  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
-    const Coordinate at = layout.coordinate(settled.logical_ranks[rank]);
-    map.push_back({{"rank", settled.logical_ranks[rank]},
-                   {"node", facts[rank].host},
-                   {"gpu", settled.ordinals.empty() ? Json() : Json(settled.ordinals[rank])},
-                   {"nic", nullptr},
-                   {"cpus", facts[rank].cpus},
-                   {"tp", at.tp},
-                   {"cp", at.cp},
-                   {"dp", at.dp},
-                   {"pp", at.pp},
-                   {"etp", at.etp},
-                   {"ep", at.ep},
-                   {"edp", at.edp}});
+// "auto" is the tokenizer's size. Where it cannot be read, training says so; placement then assumes one.
+void fill_vocabulary(JobSpec& job, const fs::path& run_dir) {
+  if (job.model.vocab > 0) return;
+  try {
+    const auto tokenizer = data::job_tokenizer(job, {run_dir, fs::current_path()});
+    if (tokenizer != nullptr) job.model.vocab = tokenizer->vocab_size();
+  } catch (const Error&) {
+    return;
   }
-  const Json placement{
-      {"start", settled.start}, {"layout", layout.to_json()}, {"device", settled.device}, {"map", map}};
-  write_file_atomic(settled.run_dir / fmt::format("placement-{}.json", settled.start), placement.dump(1) + "\n");
+}
+
+// Device, placement and environment of every rank; writes placement-N.json and says what was placed.
+void settle_ranks(Settled& settled, const std::vector<RankFacts>& facts) {
+  JobSpec job = JobSpec::from_json(settled.job);
+  const Layout layout = Layout::resolve(job.parallel, static_cast<int>(facts.size()));
+  choose_device(job, facts, settled);
+  lua::SiteFile site = load_site(std::nullopt);
+  const Json values = site_values_here(site);
+  settled.site_environment = values.at("setenv").get<Environment>();
+  AssignmentInput input{job, layout, settled.device, facts, values, {}, &site};
+  std::vector<std::string> lines;
+  // One rank has nowhere else to be.
+  if (facts.size() > 1) {
+    fill_vocabulary(job, settled.run_dir);
+    input.fabric = find_fabric(SiteNetwork::from_site(values), lines);
+  }
+  Assignment assigned = assign_ranks(input);
+  settled.ranks = std::move(assigned.ranks);
+  Json record{{"start", settled.start}, {"site", site.file()}};
+  record.update(assigned.record);
+  write_file_atomic(settled.run_dir / fmt::format("placement-{}.json", settled.start), record.dump(1) + "\n");
+  if (!assigned.table.empty())
+    write_file_atomic(settled.run_dir / "log" / fmt::format("placement-{}.txt", settled.start), assigned.table);
+  lines.insert(lines.end(), assigned.summary.begin(), assigned.summary.end());
+  for (const std::string& line : lines) std::fprintf(stderr, "railyard: %s\n", line.c_str());
 }
 
 // Rank 0 of our own launcher: job and directory are settled, the launcher holds the lock.
@@ -138,6 +148,7 @@ int launch_from_step(const Surroundings& around, const RunRequest& request) {
 }
 
 int run(const RunRequest& request) {
+  pass_site_on(request.site);
   const Surroundings around = look_around(current_environment());
   if (around.heterogeneous)
     throw UsageError(
@@ -151,6 +162,7 @@ int run(const RunRequest& request) {
   if (!around.may_launch()) return join_and_train(around, settle_from_job(request), {});
 
   const lua::EvaluatedJob job = evaluate(request);
+  (void)load_site(std::nullopt);  // a broken one is refused here, before ranks start
   if (around.in_allocation) {
     const SlurmAllocation allocation = read_allocation(current_environment());
     const StepShape shape = shape_step(allocation, request.ranks, natural_ranks(job.spec.parallel, 0));
@@ -176,7 +188,8 @@ std::function<int()> define_run(CLI::App& program) {
   auto* command = program.add_subcommand("run", "Train a job");
   auto request = std::make_shared<RunRequest>();
   auto file = std::make_shared<std::string>();
-  auto run_dir = std::make_shared<std::string>(), log_format = std::make_shared<std::string>();
+  auto run_dir = std::make_shared<std::string>(), log_format = std::make_shared<std::string>(),
+       site = std::make_shared<std::string>();
   command->add_option("JOB", *file, "The job file (Lua)")->required();
   command
       ->add_option("--ranks", request->ranks,
@@ -188,6 +201,8 @@ std::function<int()> define_run(CLI::App& program) {
   command->add_option("--run-dir", *run_dir, "The run's directory; default runs/NAME");
   command->add_option("--log-format", *log_format, "Form of the lines: railyard, or megatron for what greps its logs")
       ->check(CLI::IsMember({"railyard", "megatron"}));
+  command->add_option("--site", *site, "The site file; default: the one that `railyard site --show` finds")
+      ->type_name("FILE");
   command->add_option("ARG", request->arguments, "Handed to the job file as `arg`");
   command->footer(
       R"(Starts the ranks itself: with mpirun on this machine, with srun inside a Slurm allocation; inside a step of srun
@@ -196,6 +211,7 @@ after the current step and end with exit code 75.
 
 Examples:
   railyard run examples/first_train.lua
+  railyard run job.lua --site cluster.lua         with the site's network, hooks and variables
   railyard run job.lua --ranks 4 --set train.iterations=100 --run-dir /scratch/try
   sbatch job.lua                                  the same, queued
   srun -N2 --ntasks-per-node=4 --mpi=pmix railyard run job.lua)");
@@ -203,6 +219,7 @@ Examples:
     request->job_file = *file;
     if (command->count("--run-dir") > 0) request->run_dir = *run_dir;
     if (!log_format->empty()) request->sets.push_back("log.format=" + *log_format);
+    if (command->count("--site") > 0) request->site = *site;
     return run(*request);
   };
 }

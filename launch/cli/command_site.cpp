@@ -10,8 +10,7 @@
 #include <string>
 
 #include "launch/cli/streams.hpp"
-#include "launch/install_prefix.hpp"
-#include "lua/site.hpp"
+#include "launch/site_lookup.hpp"
 #include "runtime/base/error.hpp"
 
 namespace railyard::launch {
@@ -23,13 +22,6 @@ struct Words {
   std::string file;
   bool show = false, check = false;
 };
-
-lua::SiteFile open_site(const Words& words) {
-  lua::SiteSearch search;
-  if (!words.file.empty()) search.given = words.file;
-  search.prefix = install_prefix();
-  return lua::find_site(search);
-}
 
 int show(const lua::SiteFile& site) {
   const auto values = site.values();
@@ -73,7 +65,7 @@ std::function<int()> define_site(CLI::App& program) {
       "Examples:\n  railyard site --show\n  railyard site --check /etc/railyard/site.lua");
   return [words] {
     if (!words->show && !words->check) throw UsageError("site: give --show or --check; see railyard site --help");
-    lua::SiteFile site = open_site(*words);
+    lua::SiteFile site = load_site(words->file.empty() ? std::nullopt : std::optional(words->file));
     return words->check ? check(site) : show(site);
   };
 }

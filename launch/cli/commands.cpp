@@ -3,6 +3,7 @@
 #include "launch/cli/command.hpp"
 #include "launch/cli/command_bench.hpp"
 #include "launch/cli/command_check_node.hpp"
+#include "launch/cli/command_doctor.hpp"
 #include "launch/cli/command_job.hpp"
 #include "launch/cli/command_plan.hpp"
 #include "launch/cli/command_run.hpp"
@@ -17,19 +18,13 @@ namespace railyard::launch {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
-      {define_run, "run"},
-      {define_plan, "plan"},
-      {define_submit, "submit"},
-      {define_status, "status"},
-      {define_report, "report"},
-      {define_sample, "sample"},
-      {define_topo, "topo"},
-      {define_data, "data"},
-      {define_ckpt, "ckpt"},
-      {define_bench, "bench"},
-      {define_job, "job"},
-      {define_site, "site"},
-      {define_check_node, "check-node"},
+      {define_run, "run"},       {define_plan, "plan"},
+      {define_submit, "submit"}, {define_status, "status"},
+      {define_report, "report"}, {define_sample, "sample"},
+      {define_topo, "topo"},     {define_data, "data"},
+      {define_ckpt, "ckpt"},     {define_bench, "bench"},
+      {define_job, "job"},       {define_site, "site"},
+      {define_doctor, "doctor"}, {define_check_node, "check-node"},
   };
   return list;
 }

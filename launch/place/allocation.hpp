@@ -37,7 +37,7 @@ using Traffic = std::map<Axis, double>;
 struct LinkRates {
   double nvlink_per_link = 25;  // V100 to H200; 50 from Blackwell on and 20 for P100 are taken from the GPU's name
   double nvlink_unknown = 150;  // per GPU, where links are joined but not counted
-  double pcie = 25;             // per GPU
+  double pcie = 25;             // per GPU; at least what a NIC behind the same switch takes
   double host = 20;             // between the sockets of a node
   double nic = 48.5;            // a 400 Gb/s NIC as measured; a known rate replaces it at the same efficiency
   double leaf_taper = 2, spine_taper = 2;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kGiga = 1e9;
 constexpr double kNicEfficiency = 0.97;  // of the line rate; see LinkRates::nic
+constexpr double kPcieOverNic = 1.05;    // 16 lanes of the generation that a NIC is made for, against its rate
 
 double nvlink_rate(const topology::Gpu& gpu, const LinkRates& rates) {
   const std::string name = gpu.name.value_or("");
@@ -92,8 +93,15 @@ void MachineGraph::add_node(const AllocatedNode& node, const LinkRates& rates) {
     }
     slot.nic = it->second;
     far_nic_.push_back(far ? 1 : 0);
-    pcie_out_.push_back(add_link(rates.pcie));
-    add_link(rates.pcie);
+    // A GPU that shares a switch with its NIC has a link that feeds it; ranks on CPUs meet in memory.
+    bool near = slot.position < 0;
+    if (!near) {
+      const auto& gpu = node.facts.gpus[static_cast<std::size_t>(slot.position)];
+      near = gpu.nic && gpu.path && *gpu.path <= topology::PathClass::kPxb;
+    }
+    const double pcie = near ? std::max(rates.pcie, kPcieOverNic * nic_rate) : rates.pcie;
+    pcie_out_.push_back(add_link(pcie));
+    add_link(pcie);
     signature += fmt::format("{}:{}:{}:{};", index, slot.model, slot.rail, it->second - nic_out_.size());
     slots_.push_back(slot);
   }

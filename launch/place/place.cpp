@@ -58,8 +58,10 @@ std::vector<RankPlace> places_of(const Allocation& allocation, const MachineGrap
 // What kept tensor parallelism from its domains, and what that costs.
 void note_compromises(const MachineGraph& graph, const std::vector<AxisFlows>& flows, const Allocation& allocation,
                       Placement& placement) {
+  const bool on_gpus =
+      std::any_of(graph.slots().begin(), graph.slots().end(), [](const Slot& slot) { return slot.position >= 0; });
   for (const AxisFlows& axis : flows) {
-    if (axis.axis != Axis::kTp && axis.axis != Axis::kEtp) continue;
+    if ((axis.axis != Axis::kTp && axis.axis != Axis::kEtp) || !on_gpus) continue;
     int outside = 0;
     double best = 0, bytes = 0;
     std::map<std::string, int> kinds;
@@ -122,6 +124,14 @@ Placement place_in_order(const Layout& layout, const Allocation& allocation, con
                 slots_in_order(allocation, graph, layout.ranks(), order));
 }
 
+Placement place_as(const Layout& layout, const Allocation& allocation, const Traffic& traffic, std::vector<int> slot_of,
+                   const LinkRates& rates) {
+  const MachineGraph graph(allocation, rates);
+  RAILYARD_CHECK(slot_of.size() == static_cast<std::size_t>(layout.ranks()), "{} slots for {} ranks", slot_of.size(),
+                 layout.ranks());
+  return finish(allocation, graph, make_flows(layout, traffic), std::move(slot_of));
+}
+
 Placement place(const Layout& layout, const Allocation& allocation, const Traffic& traffic, const LinkRates& rates) {
   const MachineGraph graph(allocation, rates);
   const auto flows = make_flows(layout, traffic);
@@ -129,6 +139,8 @@ Placement place(const Layout& layout, const Allocation& allocation, const Traffi
   for (const RankOrder order : {RankOrder::kSlurmBlock, RankOrder::kSlurmCyclic, RankOrder::kAlphabetical})
     search.consider(slots_in_order(allocation, graph, layout.ranks(), order));
   search.consider_nestings();
+  search.consider_strips();
+  search.consider_tilings();
   search.consider_all();
   if (!search.best())
     throw UsageError(

@@ -44,4 +44,8 @@ enum class RankOrder {
 [[nodiscard]] Placement place_in_order(const Layout& layout, const Allocation& allocation, const Traffic& traffic,
                                        RankOrder order, const LinkRates& rates = {});
 
+// The placement that puts each rank on a given slot (MachineGraph::slots).
+[[nodiscard]] Placement place_as(const Layout& layout, const Allocation& allocation, const Traffic& traffic,
+                                 std::vector<int> slot_of, const LinkRates& rates = {});
+
 }  // namespace railyard::launch

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "launch/place/packing.hpp"
+#include "launch/place/tiling.hpp"
 
 namespace railyard::launch {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::size_t kImprovementWork = 4'000'000;  // flow evaluations, about 
 constexpr int kFruitlessKicks = 6, kFruitlessKicksOfFew = 100;
 constexpr std::size_t kFewRanks = 16;
 constexpr std::size_t kNestingWork = 6'000'000;  // flow evaluations for split axes, about 0.2 s
+constexpr std::size_t kStripWork = 3'000'000;    // and for strips
 constexpr double kBetter = 1e-9;                 // relative gain below which two costs are equal
 
 // A small deterministic generator (xorshift64*, Vigna 2016): the same input must give the same placement everywhere.
@@ -38,7 +40,7 @@ class Random {
 }  // namespace
 
 PlacementSearch::PlacementSearch(const Layout& layout, const MachineGraph& graph, const std::vector<AxisFlows>& flows)
-    : layout_(layout), graph_(graph), coordinates_(all_coordinates(layout)), cost_(graph, flows) {
+    : layout_(layout), graph_(graph), flows_(flows), coordinates_(all_coordinates(layout)), cost_(graph, flows) {
   for (const auto& axis : flows) flow_count_ += axis.flows.size();
   flow_count_ = std::max<std::size_t>(flow_count_, 1);
   std::map<std::array<int, 3>, std::vector<int>> groups;
@@ -138,6 +140,42 @@ void PlacementSearch::consider_nestings() {
           --budget;
         }
   }
+}
+
+// Leaves hold any number of nodes, so no split of an axis by a divisor fits them. Two axes A x B are cut into strips of
+// b rows of B; a strip is walked along A, column by column, every other strip backwards, and the machine's cells are
+// handed out leaf by leaf along this way: a leaf of n cells then holds a block of about n / b by b, and a group of A
+// touches about b / B of the leaves, one of B about B / b of them.
+void PlacementSearch::consider_strips() {
+  const auto tp = static_cast<std::size_t>(layout_.tp);
+  const std::size_t ranks = coordinates_.size(), cells = ranks / tp;
+  if (cells < 4) return;
+  const auto way = pack_slots(graph_, {layout_.tp, static_cast<int>(cells)});
+  if (way.size() != ranks) return;
+  std::size_t budget = std::max<std::size_t>(8, kStripWork / flow_count_);
+  for (const auto& [along, across] : {std::pair(Axis::kDp, Axis::kPp), std::pair(Axis::kPp, Axis::kDp)}) {
+    const int rows = layout_.degree(across);
+    if (layout_.degree(along) < 2 || rows < 2) continue;
+    // Every height of a low grid; of a high one those up to twice a square block's, then doubling.
+    for (int height = 1; height <= rows && budget > 0; height = height < 16 ? height + 1 : height * 2, --budget) {
+      std::vector<std::array<int, 6>> keys(ranks);
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        const Coordinate& at = coordinates_[rank];
+        const int strip = at.at(across) / height, column = at.at(along);
+        keys[rank] = {
+            strip, strip % 2 == 0 ? column : -column, at.at(across) % height, at.cp, at.tp, static_cast<int>(rank)};
+      }
+      std::sort(keys.begin(), keys.end());
+      std::vector<int> slot_of(ranks);
+      for (std::size_t i = 0; i < ranks; ++i) slot_of[static_cast<std::size_t>(keys[i][5])] = way[i];
+      consider(slot_of);
+    }
+  }
+}
+
+void PlacementSearch::consider_tilings() {
+  if (!best_) return;
+  if (const auto tiled = spread_over_fewer_leaves(layout_, graph_, flows_, *best_)) consider(*tiled);
 }
 
 void PlacementSearch::consider_all() {

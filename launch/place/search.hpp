@@ -15,6 +15,8 @@ class PlacementSearch {
   // Considers an assignment; kept when it is the best so far. False when a tp group would mix unlike GPUs.
   bool consider(const std::vector<int>& slot_of);
   void consider_nestings();  // axes nested in every order, large axes also split in two
+  void consider_strips();    // two axes as a grid, filled leaf by leaf in strips of any height
+  void consider_tilings();   // the best so far with its groups spread over fewer leaves
   void consider_all();       // every assignment; for up to 8 slots
   void improve();            // exchanges of ranks and idle slots, from the best so far
 
@@ -32,6 +34,7 @@ class PlacementSearch {
 
   const Layout& layout_;
   const MachineGraph& graph_;
+  const std::vector<AxisFlows>& flows_;
   std::vector<Coordinate> coordinates_;
   CostModel cost_;
   std::size_t flow_count_ = 0;

@@ -115,7 +115,18 @@ void describe(Cluster& cluster, const SiteFacts& facts, std::optional<int> domai
   if (cluster.spec && cluster.spec->nvlinks > 0) cluster.rates.nvlink_unknown = cluster.spec->nvlink_gb_s;
   if (cluster.spec) cluster.rates.pcie = cluster.spec->pcie_gb_s;
   if (facts.nic_gbps) cluster.rates.nic = *facts.nic_gbps / 8 * 0.97;
-  cluster.allocation.blocks_are_nvlink = cluster.nvlink_domain.value_or(0) > cluster.slots_per_node();
+  // A run that was given some of a node's GPUs does not make the node's domain a rack.
+  int whole = std::max(cluster.slots_per_node(), facts.gpus.value_or(0));
+  for (const auto& node : cluster.allocation.nodes) whole = std::max(whole, static_cast<int>(node.facts.gpus.size()));
+  cluster.allocation.blocks_are_nvlink = cluster.nvlink_domain.value_or(0) > whole;
+}
+
+}  // namespace
+
+int Cluster::slots_per_node() const {
+  int most = 0;
+  for (const auto& node : allocation.nodes) most = std::max(most, static_cast<int>(node.gpus.size()));
+  return most;
 }
 
 // The largest NVLink domain that the nodes themselves show; 1: they have none.
@@ -158,14 +169,6 @@ std::vector<int> numbered(int count) {
 
 std::string count_of(int count, const char* thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
-}  // namespace
-
-int Cluster::slots_per_node() const {
-  int most = 0;
-  for (const auto& node : allocation.nodes) most = std::max(most, static_cast<int>(node.gpus.size()));
-  return most;
 }
 
 Cluster synthetic_cluster(const Json& site, int nodes, int cpu_ranks) {

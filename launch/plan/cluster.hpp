@@ -44,4 +44,7 @@ struct Cluster {
 [[nodiscard]] Cluster live_cluster(const Json& site, topology::Machine machine,
                                    const std::vector<std::vector<int>>& granted, int cpu_ranks);
 
+// Removes NICs that are no rails from a node and assigns its rails anew, where any of them is there.
+void exclude_nics(topology::Node& node, const std::vector<std::string>& excluded);
+
 }  // namespace railyard::launch

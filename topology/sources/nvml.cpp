@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -52,6 +53,8 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   std::optional<Node> read();
+  Node read_identities(std::vector<Device>& devices) const;
+  void expand_partitions(Node& node, const std::vector<Device>& devices) const;
 
  private:
   void read_links(Node& node, const std::vector<Device>& devices) const;
@@ -146,12 +149,11 @@ void Library::read_paths(Node& node, const std::vector<Device>& devices) const {
     }
 }
 
-std::optional<Node> Library::read() {
-  unsigned count = 0;
-  if (!function<unsigned*>("nvmlDeviceGetCount_v2")(&count) || count == 0) return std::nullopt;
+Node Library::read_identities(std::vector<Device>& devices) const {
   Node node;
   node.source = "NVML";
-  std::vector<Device> devices;
+  unsigned count = 0;
+  function<unsigned*>("nvmlDeviceGetCount_v2")(&count);
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
     PciInfo pci{};
@@ -166,35 +168,47 @@ std::optional<Node> Library::read() {
     gpu.pci = PciAddress::parse(pci.bus_id);
     gpu.name = text_of("nvmlDeviceGetName", device);
     gpu.uuid = text_of("nvmlDeviceGetUUID", device);
-    FabricInfo fabric{};
-    if (function<Device, FabricInfo*>("nvmlDeviceGetGpuFabricInfo")(device, &fabric) && fabric.state == 3 &&
-        fabric.status == kSuccess) {
-      std::string uuid;
-      bool zero = true;
-      for (const unsigned char byte : fabric.cluster_uuid) {
-        uuid += fmt::format("{:02x}", byte);
-        zero = zero && byte == 0;
-      }
-      if (!zero) gpu.rack = fmt::format("{}.{}", uuid, fabric.clique_id);
-    }
     devices.push_back(device);
     node.gpus.push_back(std::move(gpu));
   }
-  read_links(node, devices);
-  read_paths(node, devices);
+  return node;
+}
+
+void Library::expand_partitions(Node& node, const std::vector<Device>& devices) const {
   std::vector<Gpu> expanded;
   for (std::size_t g = 0; g < devices.size(); ++g) {
     auto parts = partitions(devices[g], node.gpus[g]);
     if (parts.empty()) parts.push_back(node.gpus[g]);
     for (auto& part : parts) expanded.push_back(std::move(part));
   }
-  if (expanded.size() != node.gpus.size()) {
-    for (std::size_t i = 0; i < expanded.size(); ++i) expanded[i].index = static_cast<int>(i);
-    node.gpus = std::move(expanded);
-    node.paths = PathTable(static_cast<int>(node.gpus.size()));
-    for (Gpu& gpu : node.gpus) gpu.nvlink.emplace();
-    node.notes.emplace_back("MIG mode: each MIG device takes one rank, and none reaches another by NVLink");
+  if (std::none_of(expanded.begin(), expanded.end(), [](const Gpu& gpu) { return gpu.partition.has_value(); })) return;
+  for (std::size_t i = 0; i < expanded.size(); ++i) expanded[i].index = static_cast<int>(i);
+  node.gpus = std::move(expanded);
+  node.paths = PathTable(static_cast<int>(node.gpus.size()));
+  for (Gpu& gpu : node.gpus) gpu.nvlink.emplace();
+  node.notes.emplace_back("MIG mode: each MIG device takes one rank, and none reaches another by NVLink");
+}
+
+std::optional<Node> Library::read() {
+  std::vector<Device> devices;
+  Node node = read_identities(devices);
+  if (devices.empty() && node.warnings.empty()) return std::nullopt;
+  for (std::size_t g = 0; g < devices.size(); ++g) {
+    FabricInfo fabric{};
+    if (!function<Device, FabricInfo*>("nvmlDeviceGetGpuFabricInfo")(devices[g], &fabric) || fabric.state != 3 ||
+        fabric.status != kSuccess)
+      continue;
+    std::string uuid;
+    bool zero = true;
+    for (const unsigned char byte : fabric.cluster_uuid) {
+      uuid += fmt::format("{:02x}", byte);
+      zero = zero && byte == 0;
+    }
+    if (!zero) node.gpus[g].rack = fmt::format("{}.{}", uuid, fabric.clique_id);
   }
+  read_links(node, devices);
+  read_paths(node, devices);
+  expand_partitions(node, devices);
   return node;
 }
 
@@ -206,6 +220,44 @@ std::optional<Node> read_nvml() {
   Library library(handle);
   if (!library.start()) return std::nullopt;
   return library.read();
+}
+
+std::vector<Gpu> read_nvml_identities() {
+  void* handle = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) return {};
+  Library library(handle);
+  if (!library.start()) return {};
+  std::vector<Device> devices;
+  Node node = library.read_identities(devices);
+  library.expand_partitions(node, devices);
+  std::stable_sort(node.gpus.begin(), node.gpus.end(), [](const Gpu& a, const Gpu& b) { return a.pci < b.pci; });
+  return std::move(node.gpus);
+}
+
+NvmlStatus nvml_status() {
+  NvmlStatus status;
+  void* handle = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) {
+    status.problem = "libnvidia-ml.so.1 is missing";
+    return status;
+  }
+  const auto start = reinterpret_cast<int (*)()>(dlsym(handle, "nvmlInit_v2"));
+  const int code = start != nullptr ? start() : -1;
+  if (code == kSuccess) {
+    std::array<char, 96> text{};
+    if (Function<char*, unsigned>(handle, "nvmlSystemGetDriverVersion")(text.data(), text.size()))
+      status.driver = text.data();
+    Function<int*>(handle, "nvmlSystemGetCudaDriverVersion_v2")(&status.cuda);
+    Function<>(handle, "nvmlShutdown")();
+  } else {
+    // nvmlReturn_t of the NVML API reference.
+    status.problem = code == 9    ? "the driver is not loaded"
+                     : code == 18 ? "driver and library version mismatch"
+                     : code == 4  ? "no permission"
+                                  : fmt::format("nvmlInit returned {}", code);
+  }
+  dlclose(handle);
+  return status;
 }
 
 }  // namespace railyard::topology

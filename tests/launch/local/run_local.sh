@@ -51,4 +51,19 @@ check [ "$(grep -c none.txt bad.txt)" -eq 1 ]
 
 railyard run job.lua --ranks 2 --run-dir logged --log-format megatron --set train.iterations=3 >logged.txt 2>&1
 says ' iteration        3/       3 \| consumed samples: .* \| lm loss: [0-9.E+-]+ \|' logged.txt
+
+# doctor, alone and as ranks of mpirun see it: findings at most, nothing grave.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+code=0
+railyard doctor >doctor.txt || code=$?
+check [ "$code" -le 1 ]
+code=0
+mpirun --oversubscribe -n 2 railyard doctor >doctor.txt 2>&1 || code=$?
+check [ "$code" -le 1 ]
+check [ "$(grep -c '^stale-environment' doctor.txt)" -eq 0 ]
+# Variables of an mpirun that is gone.
+exits 2 env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 PMIX_NAMESPACE=1 PMIX_SERVER_TMPDIR="$work/gone" railyard doctor >doctor.txt
+says '^stale-environment: .*whoever set them is gone.*remedy: unset' doctor.txt
+exits 1 env NCCL_P2P_LEVEL=LOC railyard doctor --json >doctor.json
+says '"check": "peer-to-peer"' doctor.json
 echo "1 passed, 0 failed"

@@ -134,6 +134,7 @@ TEST(Placement, IsNeverWorseThanSlurmBlockOnFragmentedAllocations) {
     PlacementSearch search(layout, graph, flows);  // the start of place(); exchanges afterwards only improve it
     search.consider(block);
     search.consider_nestings();
+    search.consider_strips();
     ASSERT_TRUE(search.best());
     ASSERT_LE(cost.objective(*search.best()), cost.objective(block) * (1 + 1e-9)) << "draw " << draw;
     if (draw % 50 != 0) continue;

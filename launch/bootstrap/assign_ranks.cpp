@@ -89,7 +89,9 @@ void Assigner::find_devices(Host& host) {
   for (const RankFacts* facts : host.facts) {
     seen.push_back(facts->devices);
     most = std::max(most, static_cast<int>(facts->gpus.size()));
-    identified = identified && !facts->gpus.empty() && !facts->gpus.front().uuid.empty();
+    identified =
+        identified && !facts->gpus.empty() &&
+        std::none_of(facts->gpus.begin(), facts->gpus.end(), [](const SeenGpu& gpu) { return gpu.uuid.empty(); });
   }
   const bool share = input_.job.run.communicator == "mpi";
   if (identified) host.node = node_of_host(host.facts);

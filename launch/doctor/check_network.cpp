@@ -143,6 +143,7 @@ void check_hca(const DoctorFacts& facts, Findings& findings) {
 }
 
 void check_gid(const DoctorFacts& facts, Findings& findings) {
+  const auto before = findings.size();
   const std::string wanted = facts.variable("NCCL_IB_GID_INDEX");
   int index = -1;
   const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), index);
@@ -181,7 +182,7 @@ void check_gid(const DoctorFacts& facts, Findings& findings) {
     else if (!given && good.empty() && !port.gids.empty())
       findings.push_back({"", fmt::format("{} port {} has no routable RoCE v2 address", port.nic, port.port), use});
   }
-  if (!given && !first && good_everywhere.empty() && findings.empty())
+  if (!given && !first && good_everywhere.empty() && findings.size() == before)
     findings.push_back(
         {"", "the RoCE v2 addresses of the rail NICs stand at different indices",
          "give the interfaces the same kinds of addresses; one fabric.gid_index of the site cannot fit all"});

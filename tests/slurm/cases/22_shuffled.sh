@@ -29,9 +29,9 @@ return site {
 }
 END
 salloc -N2 --ntasks-per-node=2 railyard run job.lua --site site.lua --run-dir hooked 2>hooked.txt
-check [ "$(started_as hooked)" = "2 1 0 3 " ]
+check [ "$(started_as hooked)" = "2 0 1 3 " ]
 check same_losses reference hooked
 srun -N2 --ntasks-per-node=2 --mpi=pmix railyard run job.lua --site site.lua --run-dir hooked-too 2>hooked.txt
-check [ "$(started_as hooked-too)" = "2 1 0 3 " ]
+check [ "$(started_as hooked-too)" = "2 0 1 3 " ]
 exits 2 srun -N2 --ntasks-per-node=2 --mpi=pmix railyard run job.lua --site missing.lua --run-dir none 2>missing.txt
 check [ "$(grep -c missing.lua missing.txt)" -eq 1 ]

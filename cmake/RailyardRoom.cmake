@@ -14,13 +14,6 @@ endif()
 # Most of the time of a build goes into optimizing templates of code that never runs twice.
 set(RAILYARD_START_UP_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
 
-# Headers that many files of a target include, parsed once. Left to ccache where it is used: the two do not go together.
-function(railyard_precompile target)
-  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
-  endif()
-endfunction()
-
 function(railyard_compile_settings target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${RAILYARD_WARNINGS}>)
@@ -67,9 +60,10 @@ function(railyard_test name)
   add_executable(test_${name} ${sources})
   railyard_compile_settings(test_${name})
   target_compile_options(test_${name} PRIVATE ${RAILYARD_START_UP_OPTIONS})
+  # Parsed once, where ccache does not do better: the two do not go together.
   list(LENGTH sources count)
-  if(count GREATER 2)
-    railyard_precompile(test_${name} <gmock/gmock.h> <gtest/gtest.h>)
+  if(count GREATER 2 AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    target_precompile_headers(test_${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
   endif()
   target_link_libraries(test_${name} PRIVATE ${TEST_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(test_${name} PRIVATE RAILYARD_SOURCE_DIR="${CMAKE_SOURCE_DIR}"

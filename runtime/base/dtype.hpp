@@ -54,6 +54,21 @@ inline constexpr int kDTypeCount = 15;
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
+// An fp32 weight as the bf16 parameter that products use and 16 bits more, without loss and without a third copy: the
+// parameter is the weight rounded to nearest (halves away from zero), the remainder what its bits lack, modulo 2^16.
+struct SplitMaster {
+  std::uint16_t parameter = 0, remainder = 0;
+};
+[[nodiscard]] inline SplitMaster split_master(float weight) {
+  const auto bits = std::bit_cast<std::uint32_t>(weight);
+  return {static_cast<std::uint16_t>((bits + 0x8000U) >> 16), static_cast<std::uint16_t>(bits)};
+}
+[[nodiscard]] inline float join_master(SplitMaster split) {
+  // A remainder of 0x8000 and more was rounded up.
+  const std::uint32_t upper = split.parameter - (split.remainder >= 0x8000U ? 1U : 0U);
+  return std::bit_cast<float>(upper << 16 | split.remainder);
+}
+
 // IEEE binary16 <-> fp32. Rounds to nearest even, overflows to infinity, keeps subnormals and NaN.
 [[nodiscard]] float fp16_to_float(std::uint16_t bits);
 [[nodiscard]] std::uint16_t float_to_fp16(float value);

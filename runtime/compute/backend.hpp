@@ -96,12 +96,13 @@ struct OptimizerScalars {
   Tensor values;  // [kCount] fp32; kFinite is 1 when every gradient is finite
 };
 
-// AdamW (Loshchilov & Hutter, 2019) on one contiguous range. All [n]; master, exp_avg, exp_avg_sq and grad fp32.
+// AdamW (Loshchilov & Hutter, 2019) on one contiguous range. All [n]; exp_avg, exp_avg_sq and grad fp32.
 //   g = grad * scalars[kGradientScale]; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
-//   w -= lr * (m / bc1 / (sqrt(v / bc2) + eps) + weight_decay * w); parameter = w in compute dtype.
-// Does nothing when scalars[kFinite] is 0. `parameter` may be `master` itself (fp32).
+//   w -= lr * (m / bc1 / (sqrt(v / bc2) + eps) + weight_decay * w)
+// The weight w is fp32: `parameter` itself, or, where that is bf16, parameter and remainder (uint16) together, two bytes
+// each, as join_master and split_master of dtype.hpp say. Does nothing when scalars[kFinite] is 0.
 struct AdamW {
-  Tensor master, exp_avg, exp_avg_sq, grad, parameter;
+  Tensor parameter, remainder, exp_avg, exp_avg_sq, grad;
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, weight_decay = 0.0F;
 };
 
@@ -265,6 +266,8 @@ class Backend {
   // factor * min(1, clip / (norm + 1e-6)) (clip <= 0: factor); kFinite.
   virtual void clip_scale(const Tensor& sum, float factor, float clip, const OptimizerScalars& scalars) = 0;
   virtual void adamw(const AdamW& arguments, const OptimizerScalars& scalars) = 0;
+  // parameter (bf16) and remainder (uint16) of fp32 weights; all [n].
+  virtual void split_master(const Tensor& weights, const Tensor& parameter, const Tensor& remainder) = 0;
 };
 
 struct CpuOptions {

@@ -44,7 +44,8 @@ void Optimizer::list_segments() {
 
 void Optimizer::plan(ArenaPlan& plan) {
   if (dtype_ != DType::kFloat32)
-    master_slot_ = plan.add("master weights", MemoryKind::kOptimizer, DType::kFloat32, Shape{state_elements_});
+    remainder_slot_ =
+        plan.add("remainders of master weights", MemoryKind::kOptimizer, DType::kUInt16, Shape{state_elements_});
   exp_avg_slot_ = plan.add("exp_avg", MemoryKind::kOptimizer, DType::kFloat32, Shape{state_elements_});
   exp_avg_sq_slot_ = plan.add("exp_avg_sq", MemoryKind::kOptimizer, DType::kFloat32, Shape{state_elements_});
   scalar_slot_ = plan.add("optimizer scalars", MemoryKind::kOther, DType::kFloat32, Shape{OptimizerScalars::kCount});
@@ -60,15 +61,17 @@ void Optimizer::take(const Arena& arena, Backend& backend) {
   backend.zero(exp_avg_);
   backend.zero(exp_avg_sq_);
   if (dtype_ != DType::kFloat32) {
-    master_ = arena.tensor(master_slot_);
+    remainder_ = arena.tensor(remainder_slot_);
     for (const Shard& shard : shards_)
-      backend.copy(store_.gradients().flat(shard.begin, shard.elements), master_.flat(shard.state, shard.elements));
+      backend.split_master(store_.gradients().flat(shard.begin, shard.elements),
+                           store_.values().flat(shard.begin, shard.elements),
+                           remainder_.flat(shard.state, shard.elements));
   }
   clear_gradients();
 }
 
-Tensor Optimizer::master(std::int64_t flat, std::int64_t state_offset, std::int64_t count) const {
-  return dtype_ == DType::kFloat32 ? store_.values().flat(flat, count) : master_.flat(state_offset, count);
+Tensor Optimizer::remainder(std::int64_t state_offset, std::int64_t count) const {
+  return remainder_.defined() ? remainder_.flat(state_offset, count) : Tensor{};
 }
 
 void Optimizer::clear_gradients() { backend_->zero(store_.gradients()); }
@@ -104,11 +107,11 @@ UpdateResult Optimizer::step(double rate, std::int64_t updates_before, double fa
   if (groups_.world->size() > 1) groups_.world->all_reduce(sum_, ReduceOp::kSum).wait();
   backend_->clip_scale(sum_, static_cast<float>(factor), static_cast<float>(spec_.clip_grad), scalars_);
   for (const Segment& segment : segments_) {
-    backend_->adamw({.master = master(segment.flat, segment.state, segment.count),
+    backend_->adamw({.parameter = store_.values().flat(segment.flat, segment.count),
+                     .remainder = remainder(segment.state, segment.count),
                      .exp_avg = exp_avg_.flat(segment.state, segment.count),
                      .exp_avg_sq = exp_avg_sq_.flat(segment.state, segment.count),
                      .grad = store_.gradients().flat(segment.flat, segment.count),
-                     .parameter = store_.values().flat(segment.flat, segment.count),
                      .beta1 = static_cast<float>(spec_.beta1),
                      .beta2 = static_cast<float>(spec_.beta2),
                      .epsilon = static_cast<float>(spec_.eps),
@@ -146,20 +149,16 @@ std::vector<StateRun> Optimizer::state(bool share_only) {
     }
     for (const ParameterRun& run : store_.runs(share.begin, share.elements)) {
       const std::int64_t offset = shard.state + run.flat - shard.begin;
-      runs.push_back({run, master(run.flat, offset, run.count), exp_avg_.flat(offset, run.count),
-                      exp_avg_sq_.flat(offset, run.count)});
+      runs.push_back({run, store_.values().flat(run.flat, run.count), remainder(offset, run.count),
+                      exp_avg_.flat(offset, run.count), exp_avg_sq_.flat(offset, run.count)});
     }
   }
   return runs;
 }
 
 void Optimizer::publish_parameters() {
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    const Shard& shard = shards_[i];
-    if (dtype_ != DType::kFloat32)
-      backend_->cast(master_.flat(shard.state, shard.elements), store_.values().flat(shard.begin, shard.elements));
-    if (sharded_) gather_bucket(i);
-  }
+  if (sharded_)
+    for (size_t i = 0; i < shards_.size(); ++i) gather_bucket(i);
   wait_parameters(-1);
 }
 

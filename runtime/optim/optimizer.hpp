@@ -14,10 +14,11 @@ struct UpdateResult {
   bool finite = true;          // false: nothing was changed
 };
 
-// A parameter run of this rank's share with its optimizer state, for checkpoints. Views of the flat arrays, fp32.
+// A parameter run of this rank's share with its optimizer state, for checkpoints. Views of the flat arrays: moments
+// fp32; the master weight is `parameter` (fp32), or parameter (bf16) and remainder (uint16) as split_master says.
 struct StateRun {
   ParameterRun run;
-  Tensor master, exp_avg, exp_avg_sq;
+  Tensor parameter, remainder, exp_avg, exp_avg_sq;
 };
 
 class Optimizer {
@@ -43,7 +44,7 @@ class Optimizer {
   // Everything this rank holds, or (`share`) a part such that every element of a set of data-parallel replicas is in
   // exactly one rank's list.
   [[nodiscard]] std::vector<StateRun> state(bool share);
-  // Copies master weights into the parameters and gathers them; after state() was overwritten from a checkpoint.
+  // Gathers the parameters, after state() was overwritten from a checkpoint.
   void publish_parameters();
 
  private:
@@ -58,7 +59,7 @@ class Optimizer {
   };
   void list_segments();
   void gather_bucket(size_t index);
-  [[nodiscard]] Tensor master(std::int64_t flat, std::int64_t state_offset, std::int64_t count) const;
+  [[nodiscard]] Tensor remainder(std::int64_t state_offset, std::int64_t count) const;
 
   ParameterStore& store_;
   const ParallelGroups& groups_;
@@ -69,8 +70,8 @@ class Optimizer {
   std::vector<Shard> shards_;  // by bucket
   std::vector<Segment> segments_;
   std::int64_t state_elements_ = 0;
-  ArenaSlot master_slot_, exp_avg_slot_, exp_avg_sq_slot_, scalar_slot_, sum_slot_;
-  Tensor master_, exp_avg_, exp_avg_sq_, sum_;
+  ArenaSlot remainder_slot_, exp_avg_slot_, exp_avg_sq_slot_, scalar_slot_, sum_slot_;
+  Tensor remainder_, exp_avg_, exp_avg_sq_, sum_;
   OptimizerScalars scalars_;
   std::vector<Handle> reductions_, gathers_;  // by bucket
 };

@@ -47,24 +47,63 @@ struct Kind {
   Tensor StateRun::*tensor;
 };
 constexpr Kind kKinds[] = {
-    {"", &StateRun::master}, {"exp_avg/", &StateRun::exp_avg}, {"exp_avg_sq/", &StateRun::exp_avg_sq}};
+    {"", &StateRun::parameter}, {"exp_avg/", &StateRun::exp_avg}, {"exp_avg_sq/", &StateRun::exp_avg_sq}};
+
+// fp32 numbers of a run, read from and written to tensors of fp32 or split weights.
+class HostCopy {
+ public:
+  explicit HostCopy(Backend& backend) : backend_(backend) {}
+
+  // Valid until the next call; the tensor itself where that will do.
+  const float* read(const Tensor& tensor, const Tensor& remainder) {
+    if (tensor.dtype == DType::kFloat32 && backend_.is_host_memory()) return tensor.as<float>();
+    const auto count = static_cast<std::size_t>(tensor.elements());
+    numbers_.resize(count);
+    if (tensor.dtype == DType::kFloat32) {
+      backend_.copy_to_host(tensor, std::as_writable_bytes(std::span(numbers_)));
+      return numbers_.data();
+    }
+    upper_.resize(count);
+    lower_.resize(count);
+    backend_.copy_to_host(tensor, std::as_writable_bytes(std::span(upper_)));
+    backend_.copy_to_host(remainder, std::as_writable_bytes(std::span(lower_)));
+    for (std::size_t i = 0; i < count; ++i) numbers_[i] = join_master({upper_[i], lower_[i]});
+    return numbers_.data();
+  }
+  // Zeros to be filled in, then written.
+  float* prepare(std::int64_t count) {
+    numbers_.assign(static_cast<std::size_t>(count), 0.0F);
+    return numbers_.data();
+  }
+  void write(const Tensor& tensor, const Tensor& remainder) {
+    if (tensor.dtype == DType::kFloat32) return backend_.copy_from_host(std::as_bytes(std::span(numbers_)), tensor);
+    upper_.resize(numbers_.size());
+    lower_.resize(numbers_.size());
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      const SplitMaster split = split_master(numbers_[i]);
+      upper_[i] = split.parameter;
+      lower_[i] = split.remainder;
+    }
+    backend_.copy_from_host(std::as_bytes(std::span(upper_)), tensor);
+    backend_.copy_from_host(std::as_bytes(std::span(lower_)), remainder);
+  }
+
+ private:
+  Backend& backend_;
+  std::vector<float> numbers_;
+  std::vector<std::uint16_t> upper_, lower_;
+};
 
 }  // namespace
 
 void save_training_state(CheckpointWriter& writer, Optimizer& optimizer, const ParallelGroups& groups,
                          Backend& backend) {
-  std::vector<float> staging;
+  HostCopy copy(backend);
   for (const StateRun& state : optimizer.state(true)) {
     const ParameterSpec& spec = state.run.parameter->spec;
     if (spec.tied_copy || (!spec.split_over_tp && groups.at.tp != 0)) continue;
     for (const Kind& kind : kKinds) {
-      const Tensor& tensor = state.*kind.tensor;
-      const float* host = tensor.as<float>();
-      if (!backend.is_host_memory()) {
-        staging.resize(static_cast<size_t>(state.run.count));
-        backend.copy_to_host(tensor, std::as_writable_bytes(std::span(staging)));
-        host = staging.data();
-      }
+      const float* host = copy.read(state.*kind.tensor, state.remainder);
       for (const LogicalPart& part : logical_parts(state.run))
         writer.add({.name = kind.prefix + part.piece->name,
                     .dtype = DType::kFloat32,
@@ -77,22 +116,21 @@ void save_training_state(CheckpointWriter& writer, Optimizer& optimizer, const P
 }
 
 void load_training_state(CheckpointReader& reader, Optimizer& optimizer, Backend& backend, bool moments) {
-  std::vector<float> staging;
+  HostCopy copy(backend);
   for (const StateRun& state : optimizer.state(false)) {
     for (const Kind& kind : kKinds) {
-      if (!moments && kind.tensor != &StateRun::master) continue;
-      const Tensor& tensor = state.*kind.tensor;
-      staging.assign(static_cast<size_t>(state.run.count), 0.0F);
+      if (!moments && kind.tensor != &StateRun::parameter) continue;
+      float* host = copy.prepare(state.run.count);
       for (const LogicalPart& part : logical_parts(state.run)) {
         const std::string name = kind.prefix + part.piece->name;
         if (reader.manifest().at(name).shape != logical_extents(*part.piece))
           throw UsageError("{}: {} has shape {}, this model needs {}", reader.folder().string(), name,
                            shape_text(reader.manifest().at(name).shape), shape_text(logical_extents(*part.piece)));
         reader.read(name, part.where,
-                    {staging.data() + part.offset, DType::kFloat32,
+                    {host + part.offset, DType::kFloat32,
                      part.row_stride * static_cast<std::int64_t>(sizeof(float))});
       }
-      backend.copy_from_host(std::as_bytes(std::span(staging)), tensor);
+      copy.write(state.*kind.tensor, state.remainder);
     }
   }
   optimizer.publish_parameters();

@@ -186,12 +186,12 @@ class Bench {
                                                 3 * c.hidden * c.ffn + 2 * c.hidden) +
                                     c.hidden;
     AdamW adam;
-    adam.master = fp32(Shape{parameters});
     adam.exp_avg = fp32(Shape{parameters});
     adam.exp_avg_sq = fp32(Shape{parameters});
     adam.grad = fp32(Shape{parameters});
     backend_->fill(adam.exp_avg_sq, 1.0F);
-    adam.parameter = type_ == DType::kFloat32 ? adam.master : tensor(Shape{parameters});
+    adam.parameter = tensor(Shape{parameters});
+    if (type_ != DType::kFloat32) adam.remainder = tensor(Shape{parameters}, DType::kUInt16);
     const OptimizerScalars scalars{fp32(Shape{OptimizerScalars::kCount})};
     backend_->fill(scalars.values, 0.5F);
     const Tensor sum = tensor(Shape{1}, DType::kFloat64);

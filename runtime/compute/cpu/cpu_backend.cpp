@@ -259,16 +259,25 @@ void CpuBackend::clip_scale(const Tensor& sum, float factor, float clip, const O
 }
 
 void CpuBackend::adamw(const AdamW& a, const OptimizerScalars& scalars) {
-  const std::int64_t count = a.master.elements();
+  const std::int64_t count = a.parameter.elements();
   RAILYARD_CHECK(a.exp_avg.elements() == count && a.exp_avg_sq.elements() == count && a.grad.elements() == count &&
-                     a.parameter.elements() == count,
+                     a.remainder.elements() == (a.parameter.dtype == DType::kBFloat16 ? count : 0),
                  "adamw");
   const auto* values = scalars.values.as<float>();
   if (values[OptimizerScalars::kFinite] == 0.0F) return;
-  kernels_.adamw({threads_, count, a.master.as<float>(), a.exp_avg.as<float>(), a.exp_avg_sq.as<float>(),
-                  a.grad.as<float>(), a.parameter.dtype, a.parameter.data, a.beta1, a.beta2, a.epsilon, a.weight_decay,
+  kernels_.adamw({threads_, count, a.parameter.dtype, a.parameter.data, a.remainder.as<std::uint16_t>(),
+                  a.exp_avg.as<float>(), a.exp_avg_sq.as<float>(), a.grad.as<float>(), a.beta1, a.beta2, a.epsilon,
+                  a.weight_decay,
                   values[OptimizerScalars::kLearningRate], values[OptimizerScalars::kGradientScale],
                   values[OptimizerScalars::kBiasCorrection1], values[OptimizerScalars::kBiasCorrection2]});
+}
+
+void CpuBackend::split_master(const Tensor& weights, const Tensor& parameter, const Tensor& remainder) {
+  const std::int64_t count = weights.elements();
+  RAILYARD_CHECK(weights.dtype == DType::kFloat32 && parameter.dtype == DType::kBFloat16 &&
+                     parameter.elements() == count && remainder.elements() == count,
+                 "split_master");
+  kernels_.split_master(threads_, count, weights.as<float>(), parameter.data, remainder.as<std::uint16_t>());
 }
 
 }  // namespace railyard::cpu

@@ -89,6 +89,7 @@ class CpuBackend : public Backend {
   void squared_norm(const Tensor& tensor, const Tensor& sum) override;
   void clip_scale(const Tensor& sum, float factor, float clip, const OptimizerScalars& scalars) override;
   void adamw(const AdamW& arguments, const OptimizerScalars& scalars) override;
+  void split_master(const Tensor& weights, const Tensor& parameter, const Tensor& remainder) override;
 
  private:
   // Scratch of `count` floats, valid until the next call of it.

@@ -255,14 +255,24 @@ void CudaBackend::clip_scale(const Tensor& sum, float factor, float clip, const 
 }
 
 void CudaBackend::adamw(const AdamW& a, const OptimizerScalars& scalars) {
-  const std::int64_t count = a.master.elements();
-  RAILYARD_CHECK(a.exp_avg.elements() == count && a.exp_avg_sq.elements() == count && a.grad.elements() == count &&
-                     a.parameter.elements() == count && is_compute_type(a.parameter.dtype),
+  const std::int64_t count = a.parameter.elements();
+  RAILYARD_CHECK(is_compute_type(a.parameter.dtype) && a.exp_avg.elements() == count &&
+                     a.exp_avg_sq.elements() == count && a.grad.elements() == count &&
+                     a.remainder.elements() == (a.parameter.dtype == DType::kBFloat16 ? count : 0),
                  "adamw");
-  cuda::adamw(target(),
-              {a.master.as<float>(), a.exp_avg.as<float>(), a.exp_avg_sq.as<float>(), a.grad.as<float>(),
-               a.parameter.data, a.parameter.dtype, count, a.beta1, a.beta2, a.epsilon, a.weight_decay},
-              kPlaces, scalars.values.as<float>());
+  cuda::adamw(
+      target(),
+      {a.parameter.data, a.parameter.dtype, a.remainder.as<std::uint16_t>(), a.exp_avg.as<float>(),
+       a.exp_avg_sq.as<float>(), a.grad.as<float>(), count, a.beta1, a.beta2, a.epsilon, a.weight_decay},
+      kPlaces, scalars.values.as<float>());
+}
+
+void CudaBackend::split_master(const Tensor& weights, const Tensor& parameter, const Tensor& remainder) {
+  const std::int64_t count = weights.elements();
+  RAILYARD_CHECK(weights.dtype == DType::kFloat32 && parameter.dtype == DType::kBFloat16 &&
+                     parameter.elements() == count && remainder.elements() == count,
+                 "split_master");
+  cuda::split_master(target(), weights.as<float>(), count, parameter.data, remainder.as<std::uint16_t>());
 }
 
 }  // namespace railyard::cuda

@@ -105,6 +105,7 @@ class CudaBackend final : public Backend {
   void squared_norm(const Tensor& tensor, const Tensor& sum) override;
   void clip_scale(const Tensor& sum, float factor, float clip, const OptimizerScalars& scalars) override;
   void adamw(const AdamW& arguments, const OptimizerScalars& scalars) override;
+  void split_master(const Tensor& weights, const Tensor& parameter, const Tensor& remainder) override;
 
  private:
   // A page-locked buffer for small copies from the host, free again when its event has passed.

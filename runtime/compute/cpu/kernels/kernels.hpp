@@ -141,10 +141,11 @@ struct CrossEntropy {
 struct AdamWStep {
   int threads;
   std::int64_t count;
-  float *master, *exp_avg, *exp_avg_sq;
-  const float* grad;
   DType type;
-  void* parameter;  // may be master
+  void* parameter;           // fp32, or bf16 with the rest of the weights' bits:
+  std::uint16_t* remainder;  // (null for fp32)
+  float *exp_avg, *exp_avg_sq;
+  const float* grad;
   float beta1, beta2, epsilon, weight_decay;
   float learning_rate, gradient_scale, bias_correction1, bias_correction2;
 };
@@ -176,6 +177,8 @@ struct Kernels {
   // partial: [squared_norm_blocks(count)]
   double (*squared_norm)(int threads, std::int64_t count, const float* values, double* partial);
   void (*adamw)(const AdamWStep&);
+  void (*split_master)(int threads, std::int64_t count, const float* weights, void* parameter,
+                       std::uint16_t* remainder);
 };
 
 inline constexpr std::int64_t kSquaredNormBlock = 16384;

@@ -53,5 +53,6 @@ void softmax_statistics(const CrossEntropy& arguments);
 void cross_entropy_gradient(const CrossEntropy& arguments);
 double squared_norm(int threads, std::int64_t count, const float* values, double* partial);
 void adamw(const AdamWStep& arguments);
+void split_master(int threads, std::int64_t count, const float* weights, void* parameter, std::uint16_t* remainder);
 
 }  // namespace railyard::cpu::RAILYARD_ISA

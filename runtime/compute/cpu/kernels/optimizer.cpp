@@ -22,8 +22,54 @@ class FlushSubnormals {
 #endif
 };
 
-template <class T>
-void update(const AdamWStep& a, T* parameter, bool separate) {
+// fp32 weights where they are: in one array, or split over two (dtype.hpp says how).
+struct WholeWeights {
+  float* weights;
+  template <class Lanes>
+  Floats read(std::int64_t i, Lanes part) const {
+    return load(weights + i, part);
+  }
+  template <class Lanes>
+  void write(std::int64_t i, Floats value, Lanes part) const {
+    store(weights + i, value, part);
+  }
+};
+struct SplitWeights {
+  std::uint16_t *upper, *lower;
+  Floats read(std::int64_t i, Full) const {
+    Shorts high, low;
+    __builtin_memcpy(&high, upper + i, sizeof high);
+    __builtin_memcpy(&low, lower + i, sizeof low);
+    const Uints rest = __builtin_convertvector(low, Uints);
+    return (Floats)(((__builtin_convertvector(high, Uints) - (rest >> 15)) << 16) | rest);
+  }
+  void write(std::int64_t i, Floats value, Full) const {
+    const Uints bits = (Uints)value;
+    const Shorts high = __builtin_convertvector((bits + 0x8000U) >> 16, Shorts),
+                 low = __builtin_convertvector(bits & 0xffffU, Shorts);
+    __builtin_memcpy(upper + i, &high, sizeof high);
+    __builtin_memcpy(lower + i, &low, sizeof low);
+  }
+  Floats read(std::int64_t i, Part part) const {
+    std::uint16_t high[kLanes] = {}, low[kLanes] = {};
+    for (int lane = 0; lane < part.count; ++lane) {
+      high[lane] = upper[i + lane];
+      low[lane] = lower[i + lane];
+    }
+    return SplitWeights{high, low}.read(0, Full{});
+  }
+  void write(std::int64_t i, Floats value, Part part) const {
+    std::uint16_t high[kLanes], low[kLanes];
+    SplitWeights{high, low}.write(0, value, Full{});
+    for (int lane = 0; lane < part.count; ++lane) {
+      upper[i + lane] = high[lane];
+      lower[i + lane] = low[lane];
+    }
+  }
+};
+
+template <class Weights>
+void update(const AdamWStep& a, const Weights& weights) {
   const float decay = 1.0F - a.learning_rate * a.weight_decay, step = a.learning_rate / a.bias_correction1;
   const float inverse2 = 1.0F / a.bias_correction2;
   parallel_ranges(a.threads, a.count, 4, kGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -33,11 +79,10 @@ void update(const AdamWStep& a, T* parameter, bool separate) {
       const Floats g = load(a.grad + i, part) * a.gradient_scale;
       const Floats m = a.beta1 * load(a.exp_avg + i, part) + (1.0F - a.beta1) * g;
       const Floats v = a.beta2 * load(a.exp_avg_sq + i, part) + (1.0F - a.beta2) * g * g;
-      const Floats w = load(a.master + i, part) * decay - step * m / (square_root(v * inverse2) + a.epsilon);
+      const Floats w = weights.read(i, part) * decay - step * m / (square_root(v * inverse2) + a.epsilon);
       store(a.exp_avg + i, m, part);
       store(a.exp_avg_sq + i, v, part);
-      store(a.master + i, w, part);
-      if (separate) store(parameter + i, w, part);
+      weights.write(i, w, part);
     });
   });
 }
@@ -60,9 +105,19 @@ double block_squares(const float* values, std::int64_t count) {
 }  // namespace
 
 void adamw(const AdamWStep& arguments) {
-  const bool separate = arguments.parameter != arguments.master;
-  visit(arguments.type,
-        [&](auto element) { update(arguments, static_cast<decltype(element)*>(arguments.parameter), separate); });
+  if (arguments.type == DType::kFloat32)
+    update(arguments, WholeWeights{static_cast<float*>(arguments.parameter)});
+  else
+    update(arguments, SplitWeights{static_cast<std::uint16_t*>(arguments.parameter), arguments.remainder});
+}
+
+void split_master(int threads, std::int64_t count, const float* weights, void* parameter, std::uint16_t* remainder) {
+  const SplitWeights split{static_cast<std::uint16_t*>(parameter), remainder};
+  parallel_ranges(threads, count, 1, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for_vectors(end - begin, [&](std::int64_t offset, auto part) {
+      split.write(begin + offset, load(weights + begin + offset, part), part);
+    });
+  });
 }
 
 double squared_norm(int threads, std::int64_t count, const float* values, double* partial) {

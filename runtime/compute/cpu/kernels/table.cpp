@@ -31,6 +31,7 @@ const Kernels kTable = {
     cross_entropy_gradient,
     squared_norm,
     adamw,
+    split_master,
 };
 
 }  // namespace railyard::cpu::RAILYARD_ISA

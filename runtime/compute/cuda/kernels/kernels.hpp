@@ -109,14 +109,17 @@ struct ScalarPlaces {  // positions in `scalars`, those of OptimizerScalars::Ind
 void clip_scale(const Target& target, const double* sum, float factor, float clip, const ScalarPlaces& places,
                 float* scalars);
 struct AdamWArguments {
-  float *master, *exp_avg, *exp_avg_sq;
-  const float* grad;
-  void* parameter;
+  void* parameter;  // fp32, or bf16 with the rest of the weights' bits in `remainder`
   DType parameter_type;
+  std::uint16_t* remainder;
+  float *exp_avg, *exp_avg_sq;
+  const float* grad;
   std::int64_t count;
   float beta1, beta2, epsilon, weight_decay;
 };
 void adamw(const Target& target, const AdamWArguments& arguments, const ScalarPlaces& places, const float* scalars);
+void split_master(const Target& target, const float* weights, std::int64_t count, void* parameter,
+                  std::uint16_t* remainder);
 
 // ---- quantize.cu ----
 enum class QuantizeMode : int { kTensor, kRow128, kBlock128 };

@@ -57,41 +57,81 @@ __global__ void clip_kernel(const double* sum, float factor, float clip, ScalarP
   scalars[places.finite] = isfinite(*sum) && isfinite(norm) ? 1.0F : 0.0F;
 }
 
-template <class T, int W>
-__global__ void adamw_kernel(AdamWArguments a, ScalarPlaces places, const float* scalars) {
+// fp32 weights where they are: in one array, or split over two (dtype.hpp says how).
+struct WholeWeights {
+  float* weights;
+  template <int W>
+  __device__ Pack<float, W> read(std::int64_t i) const {
+    return load<float, W>(weights + i);
+  }
+  template <int W>
+  __device__ void write(std::int64_t i, const Pack<float, W>& value) const {
+    store(weights + i, value);
+  }
+};
+struct SplitWeights {
+  std::uint16_t *upper, *lower;
+  template <int W>
+  __device__ Pack<float, W> read(std::int64_t i) const {
+    const Pack<std::uint16_t, W> high = load<std::uint16_t, W>(upper + i), low = load<std::uint16_t, W>(lower + i);
+    Pack<float, W> value;
+#pragma unroll
+    for (int lane = 0; lane < W; ++lane) {
+      const unsigned rest = low.x[lane];
+      value.x[lane] = __uint_as_float((high.x[lane] - (rest >> 15)) << 16 | rest);
+    }
+    return value;
+  }
+  template <int W>
+  __device__ void write(std::int64_t i, const Pack<float, W>& value) const {
+    Pack<std::uint16_t, W> high, low;
+#pragma unroll
+    for (int lane = 0; lane < W; ++lane) {
+      const unsigned bits = __float_as_uint(value.x[lane]);
+      high.x[lane] = static_cast<std::uint16_t>((bits + 0x8000U) >> 16);
+      low.x[lane] = static_cast<std::uint16_t>(bits);
+    }
+    store(upper + i, high);
+    store(lower + i, low);
+  }
+};
+
+template <int W, class Weights>
+__device__ __forceinline__ void adamw_update(const AdamWArguments& a, const Weights& weights, std::int64_t i,
+                                             float rate, float factor, float correction1, float correction2) {
+  const Pack<float, W> grad = load<float, W>(a.grad + i);
+  Pack<float, W> m = load<float, W>(a.exp_avg + i), v = load<float, W>(a.exp_avg_sq + i),
+                 w = weights.template read<W>(i);
+#pragma unroll
+  for (int lane = 0; lane < W; ++lane) {
+    const float g = grad.x[lane] * factor;
+    m.x[lane] = a.beta1 * m.x[lane] + (1.0F - a.beta1) * g;
+    v.x[lane] = a.beta2 * v.x[lane] + (1.0F - a.beta2) * g * g;
+    w.x[lane] -= rate * (m.x[lane] * correction1 / (sqrtf(v.x[lane] * correction2) + a.epsilon) +
+                         a.weight_decay * w.x[lane]);
+  }
+  store(a.exp_avg + i, m);
+  store(a.exp_avg_sq + i, v);
+  weights.write(i, w);
+}
+
+template <int W, class Weights>
+__global__ void adamw_kernel(AdamWArguments a, Weights weights, ScalarPlaces places, const float* scalars) {
   if (scalars[places.finite] == 0.0F) return;
   const std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * W;
-  if (i >= a.count) return;
   const float rate = scalars[places.learning_rate], factor = scalars[places.gradient_scale];
   const float correction1 = 1.0F / scalars[places.bias_correction1],
               correction2 = 1.0F / scalars[places.bias_correction2];
-  const auto update = [&](float grad, float& m, float& v, float& w) {
-    const float g = grad * factor;
-    m = a.beta1 * m + (1.0F - a.beta1) * g;
-    v = a.beta2 * v + (1.0F - a.beta2) * g * g;
-    w -= rate * (m * correction1 / (sqrtf(v * correction2) + a.epsilon) + a.weight_decay * w);
-  };
-  T* parameter = static_cast<T*>(a.parameter);
   if (i + W <= a.count) {
-    const Pack<float, W> grad = load<float, W>(a.grad + i);
-    Pack<float, W> m = load<float, W>(a.exp_avg + i), v = load<float, W>(a.exp_avg_sq + i),
-                   w = load<float, W>(a.master + i);
-    Pack<T, W> out;
-#pragma unroll
-    for (int lane = 0; lane < W; ++lane) {
-      update(grad.x[lane], m.x[lane], v.x[lane], w.x[lane]);
-      out.x[lane] = from_float<T>(w.x[lane]);
-    }
-    store(a.exp_avg + i, m);
-    store(a.exp_avg_sq + i, v);
-    store(a.master + i, w);
-    store(parameter + i, out);
+    adamw_update<W>(a, weights, i, rate, factor, correction1, correction2);
   } else {
-    for (std::int64_t j = i; j < a.count; ++j) {
-      update(a.grad[j], a.exp_avg[j], a.exp_avg_sq[j], a.master[j]);
-      parameter[j] = from_float<T>(a.master[j]);
-    }
+    for (std::int64_t j = i; j < a.count; ++j) adamw_update<1>(a, weights, j, rate, factor, correction1, correction2);
   }
+}
+
+__global__ void split_kernel(const float* weights, std::int64_t count, SplitWeights split) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) split.write<1>(i, load<float, 1>(weights + i));
 }
 
 }  // namespace
@@ -115,15 +155,26 @@ void clip_scale(const Target& target, const double* sum, float factor, float cli
 
 void adamw(const Target& target, const AdamWArguments& a, const ScalarPlaces& places, const float* scalars) {
   if (a.count == 0) return;
-  const bool wide = aligned({a.master, a.exp_avg, a.exp_avg_sq, a.grad, a.parameter});
-  with_compute_type(a.parameter_type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const auto run = [&](const auto& weights, bool wide) {
     if (wide)
-      adamw_kernel<T, 4><<<grid_of(a.count, kThreads * 4), kThreads, 0, target.stream>>>(a, places, scalars);
+      adamw_kernel<4><<<grid_of(a.count, kThreads * 4), kThreads, 0, target.stream>>>(a, weights, places, scalars);
     else
-      adamw_kernel<T, 1><<<grid_of(a.count, kThreads), kThreads, 0, target.stream>>>(a, places, scalars);
-  });
+      adamw_kernel<1><<<grid_of(a.count, kThreads), kThreads, 0, target.stream>>>(a, weights, places, scalars);
+  };
+  const bool wide = aligned({a.exp_avg, a.exp_avg_sq, a.grad, a.parameter});
+  if (a.parameter_type == DType::kFloat32)
+    run(WholeWeights{static_cast<float*>(a.parameter)}, wide);
+  else
+    run(SplitWeights{static_cast<std::uint16_t*>(a.parameter), a.remainder}, wide && aligned({a.remainder}));
   check_launch("adamw");
+}
+
+void split_master(const Target& target, const float* weights, std::int64_t count, void* parameter,
+                  std::uint16_t* remainder) {
+  if (count == 0) return;
+  split_kernel<<<grid_of(count, kThreads), kThreads, 0, target.stream>>>(
+      weights, count, SplitWeights{static_cast<std::uint16_t*>(parameter), remainder});
+  check_launch("split_master");
 }
 
 }  // namespace railyard::cuda

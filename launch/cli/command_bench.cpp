@@ -100,7 +100,14 @@ std::function<int()> define_bench(CLI::App& program) {
       ->capture_default_str();
   step->add_option("--micro-batch", options->step.micro_batch, "Another micro batch; the global batch stays");
   step->add_flag("--json", options->json, "One JSON object a case");
-  return [options] { return bench_step(*options); };
+  const auto gemm = define_bench_gemm(*bench), attention = define_bench_attention(*bench),
+             comm = define_bench_comm(*bench);
+  return [=] {
+    if (bench->got_subcommand("gemm")) return gemm();
+    if (bench->got_subcommand("attention")) return attention();
+    if (bench->got_subcommand("comm")) return comm();
+    return bench_step(*options);
+  };
 }
 
 }  // namespace railyard::launch

@@ -11,6 +11,7 @@
 #include "launch/cli/command_site.hpp"
 #include "launch/cli/command_submit.hpp"
 #include "launch/cli/command_topo.hpp"
+#include "launch/cli/command_tune.hpp"
 #include "launch/cli/data.hpp"
 #include "launch/cli/report.hpp"
 
@@ -18,13 +19,11 @@ namespace railyard::launch {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
-      {define_run, "run"},       {define_plan, "plan"},
-      {define_submit, "submit"}, {define_status, "status"},
-      {define_report, "report"}, {define_sample, "sample"},
-      {define_topo, "topo"},     {define_data, "data"},
-      {define_ckpt, "ckpt"},     {define_bench, "bench"},
-      {define_job, "job"},       {define_site, "site"},
-      {define_doctor, "doctor"}, {define_check_node, "check-node"},
+      {define_run, "run"},       {define_plan, "plan"},     {define_tune, "tune"},
+      {define_submit, "submit"}, {define_status, "status"}, {define_report, "report"},
+      {define_sample, "sample"}, {define_topo, "topo"},     {define_data, "data"},
+      {define_ckpt, "ckpt"},     {define_bench, "bench"},   {define_job, "job"},
+      {define_site, "site"},     {define_doctor, "doctor"}, {define_check_node, "check-node"},
   };
   return list;
 }

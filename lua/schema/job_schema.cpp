@@ -176,7 +176,7 @@ std::vector<Key> train_keys() {
           .not_built(),
       text("train.precision", "arithmetic of matrix products").value("fp32").one_of({"fp32", "bf16", "fp8"}, {"fp16"}),
       table("train.fp8", "details of fp8").text_for("recipe"),
-      text("train.fp8.recipe", "scaling").value("current").one_of({"current"}, {"delayed", "block"}),
+      text("train.fp8.recipe", "scaling").value("current").one_of({"current", "delayed", "block"}),
       integer("train.fp8.amax_history", "steps of the delayed recipe").value(1024).range(1, 1 << 20),
       integer("train.fp8.first_last_bf16", "layers kept in bf16 at each end").value(0).range(0, 1e5),
       integer("train.seed", "of weights, data order and dropout").value(1234).range(0, 9.2e18),

@@ -131,7 +131,7 @@ class Backend {
 
   // Choices that were measured (which algorithm multiplies which shape), as JSON, and their adoption: with the same
   // choices, library and device, products have the same bits on all ranks and in every run. "": nothing is chosen.
-  // Adopt them before the first product; what does not fit the library or the device is ignored and measured again.
+  // What does not fit the library or the device is ignored, and measured when it is needed.
   [[nodiscard]] virtual std::string algorithms() const { return {}; }
   virtual void set_algorithms(const std::string& /*json*/) {}
 
@@ -177,15 +177,18 @@ class Backend {
   // scale [1] fp32 = maximum / the largest number of `type`; 1 where the maximum is zero or not finite.
   virtual void scale_from_amax(const Tensor& maximum, DType type, const Tensor& scale) = 0;
   // Delayed scaling: shifts `maximum` into history [steps] fp32 (the newest first), zeroes it, and sets the scale from
-  // the largest of the history.
+  // the largest of the history. A maximum that is not finite is of a step that was not applied: the newest stays.
   virtual void scale_from_history(const Tensor& maximum, const Tensor& history, DType type, const Tensor& scale) = 0;
-  // Per-tensor scaling with the scale at out.scale: out [r, c] and, when defined, transposed [c, r] = in / scale,
-  // rounded to nearest even and saturated. `maximum` (optional) becomes max(maximum, largest magnitude of in). r and c
-  // are multiples of 16, in is of compute dtype, out and transposed of one 8-bit type.
+  // Per-tensor scaling with the scale at out.scale: out [r, c] and transposed [c, r] (either may be undefined, the scale
+  // is then the other's) = in / scale, rounded to nearest even and saturated. `maximum` (optional) becomes max(maximum,
+  // largest magnitude of in). r and c are multiples of 16, in is of compute dtype, out and transposed of one 8-bit type.
   virtual void quantize(const Tensor& in, const Tensor& out, const Tensor& transposed, const Tensor& maximum) = 0;
   // The same for kRow128 and kBlock128 with scales that are computed here, and written to out.scale and
-  // transposed.scale (of scales_shape); rows of the transposed copy have scales of their own.
+  // transposed.scale (of scales_shape); rows of the transposed copy have scales of their own. A transposed copy of
+  // 128 x 128 elements has the same bytes, turned: with transposed.scale alone its scales alone are written.
   virtual void quantize_blocks(Scaling scaling, const Tensor& in, const Tensor& out, const Tensor& transposed) = 0;
+  // out [c, r] = in [r, c] transposed; 8-bit, r and c multiples of 16.
+  virtual void transpose(const Tensor& in, const Tensor& out) = 0;
 
   // ---- normalisation over the last axis ----
   // y = norm(x) * weight + bias; mean [n] fp32 (layernorm only, else undefined tensor) and rstd [n] fp32 are saved.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@
 
 namespace railyard {
 
+// Where the scales of 8-bit operands come from; block_linear.hpp tells.
+enum class Fp8Recipe : std::uint8_t { kCurrent, kDelayed, kBlock };
+
 // Sizes that all layers of a rank share.
 struct ModelShape {
   ModelSpec spec;                 // vocab known
@@ -24,8 +28,9 @@ struct ModelShape {
   int tp = 1, tp_rank = 0;
   bool sequence_parallel = false;
   bool documents_apart = false;      // a document does not see those before it in its sample
-  bool eight_bit = false;            // linear layers of blocks multiply in 8-bit numbers
-  std::int64_t first_last_wide = 0;  // but not those of so many blocks at each end
+  std::optional<Fp8Recipe> fp8;      // linear layers of blocks multiply in 8-bit numbers
+  std::int64_t amax_history = 1024;  // steps that delayed scaling looks back
+  std::int64_t first_last_wide = 0;  // so many blocks at each end stay in compute dtype
   std::int64_t padded_vocab = 0;     // multiple of vocab_divisible_by x tp
   std::uint64_t seed = 0;            // of initial weights and dropout
   std::size_t attention_workspace_forward = 0, attention_workspace_backward = 0;  // bytes, from the backend
@@ -52,6 +57,7 @@ enum class Lifetime {
   kSavedForWeight,  // from forward to the end of backward_weight
   kForward,         // within forward
   kLayer,           // for the whole run, one for each layer
+  kState,           // the same, zero at first, fp32, equal on all ranks that hold the layer, saved in checkpoints
   kBackward,        // from backward_input to the end of backward_weight
 };
 
@@ -86,11 +92,13 @@ enum class BackwardPart { kBoth, kInput, kWeight };
 struct StepContext {
   Backend& backend;
   Group& tp;
+  Group& same_layers;  // all ranks that hold the same layers
   const Microbatch& microbatch;
   Tensor rope_cosine, rope_sine;  // [max_positions, rope_dims / 2] fp32; undefined without rotary positions
   Tensor loss;                    // [1] fp64, adds the weighted sum of token losses
   float gradient_factor = 1.0F;   // of the loss sum, for backward
-  bool weights_changed = true;    // since the last forward of this layer
+  bool weights_changed = true;    // since the last forward of this layer: the step's first microbatch
+  bool scales_known = true;       // false: no step has left scales behind (delayed scaling)
   bool training = true;           // false: no dropout, and the head computes the loss alone
 };
 
@@ -114,6 +122,8 @@ class Layer {
   // `grad_input` may not be `grad_output`. Gradients of parameters are added.
   virtual void backward(const StepContext& context, const Tensor& input, const Tensor& grad_output,
                         const Tensor& grad_input, const LayerBuffers& buffers, BackwardPart part) = 0;
+  // After the last backward pass of a training step, before its update: what one step leaves to the next.
+  virtual void finish_step(const StepContext& /*context*/, const LayerBuffers& /*buffers*/) {}
   // The output head alone: logits [rows, padded vocabulary] of a few rows of its input, on a rank that is not split
   // over tp.
   virtual Tensor predict(const StepContext& context, const Tensor& input, const LayerBuffers& buffers);

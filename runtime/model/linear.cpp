@@ -7,7 +7,8 @@ namespace railyard {
 
 ParameterSpec column_parallel_weight(const ModelShape& shape, const std::string& name,
                                      const std::vector<FusedPart>& parts, std::int64_t in) {
-  ParameterSpec spec{.name = name, .columns = in, .decay = true, .split_over_tp = shape.tp > 1};
+  ParameterSpec spec{
+      .name = name, .columns = in, .decay = true, .split_over_tp = shape.tp > 1, .overwrites_gradient = true};
   for (const FusedPart& part : parts) {
     const std::int64_t rows = part.out / shape.tp;
     spec.pieces.push_back({.name = part.name + ".weight",
@@ -44,7 +45,12 @@ ParameterSpec row_parallel_weight(const ModelShape& shape, const std::string& na
   const std::int64_t columns = in / shape.tp;
   double deviation = shape.spec.init_std;
   if (shape.spec.scaled_init) deviation /= std::sqrt(2.0 * static_cast<double>(shape.spec.layers));
-  ParameterSpec spec{.name = name, .rows = out, .columns = columns, .decay = true, .split_over_tp = shape.tp > 1};
+  ParameterSpec spec{.name = name,
+                     .rows = out,
+                     .columns = columns,
+                     .decay = true,
+                     .split_over_tp = shape.tp > 1,
+                     .overwrites_gradient = true};
   spec.pieces.push_back({.name = name + ".weight",
                          .logical_rows = out,
                          .logical_columns = in,
@@ -69,8 +75,8 @@ Gemm linear_backward_input(const Tensor& grad_y, const Tensor& weight, const Ten
   return {.a = grad_y, .b = weight, .d = grad_x};
 }
 
-Gemm linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Tensor& grad_weight) {
-  return {.a = grad_y, .transpose_a = true, .b = x, .d = grad_weight, .accumulate = true};
+Gemm linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Tensor& grad_weight, bool accumulate) {
+  return {.a = grad_y, .transpose_a = true, .b = x, .d = grad_weight, .accumulate = accumulate};
 }
 
 void column_parallel_forward(const StepContext& context, const ModelShape& shape, const Tensor& local,

@@ -32,8 +32,8 @@ ParameterSpec replicated_vector(const ModelShape& shape, const std::string& name
 Gemm linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& addend, const Tensor& y);
 // grad_x = grad_y w.
 Gemm linear_backward_input(const Tensor& grad_y, const Tensor& weight, const Tensor& grad_x);
-// grad_w += grad_y^T x.
-Gemm linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Tensor& grad_weight);
+// grad_w = grad_y^T x, or += when `accumulate`.
+Gemm linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Tensor& grad_weight, bool accumulate);
 
 // Runs a column-parallel product. Under sequence parallelism its input product.a is to be gathered from `local` rows
 // first.

@@ -21,6 +21,7 @@ class OutputHead final : public Layer {
     if (!tied_here_) {
       ParameterSpec weight = word_embedding_spec(shape, m.tied_embeddings ? "embedding.word_embeddings" : "output");
       weight.tied_copy = m.tied_embeddings;
+      weight.overwrites_gradient = true;
       inventory_.parameters.push_back(std::move(weight));
     }
     const auto row_bytes = static_cast<std::int64_t>(dtype_size(shape.dtype)) * shape.vocab_rows();
@@ -110,7 +111,7 @@ class OutputHead final : public Layer {
     if (!context.training) return;
     backend.cross_entropy_gradient(logits, valid, labels, first, log_sum_exp, weights, context.gradient_factor);
     backend.gemm(linear_backward_input(logits, weight.value, grad_normed.row_range(begin, rows)));
-    backend.gemm(linear_backward_weight(logits, x, weight.gradient));
+    backend.gemm(linear_backward_weight(logits, x, weight.gradient, !context.weights_changed || begin > 0));
   }
 
   const Parameter& norm_weight() const { return *parameters_.front(); }

@@ -27,6 +27,8 @@ struct ParameterSpec {
   std::vector<ParameterPiece> pieces;
   bool decay = false;          // weight decay applies (matrices)
   bool split_over_tp = false;  // else every tp rank holds the same values
+  // The first backward pass of a step overwrites the whole gradient; others add to what must be zero then.
+  bool overwrites_gradient = false;
   // Replicated over tp, but each tp rank sees only its tokens (sequence parallelism) or its heads: gradients are summed
   // over tp.
   bool sum_over_tp = false;

@@ -22,8 +22,11 @@ RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordi
   model.shape.seed = options.seed;
   model.shape.documents_apart = job.data.reset_attention_mask;
   if (job.train.precision == "fp8") {
-    if (job.train.fp8.recipe != "current")
-      throw UsageError("train.fp8.recipe: \"{}\": not built yet; use \"current\"", job.train.fp8.recipe);
+    const std::string& recipe = job.train.fp8.recipe;
+    model.shape.fp8 = recipe == "delayed" ? Fp8Recipe::kDelayed
+                      : recipe == "block" ? Fp8Recipe::kBlock
+                                          : Fp8Recipe::kCurrent;
+    model.shape.amax_history = job.train.fp8.amax_history;
     if (layout.sequence_parallel)
       throw UsageError("train.precision: \"fp8\" with parallel.sequence_parallel: not built yet");
     for (const std::int64_t extent :
@@ -34,7 +37,6 @@ RankModel RankModel::make(const JobSpec& job, const Layout& layout, const Coordi
             "train.precision: \"fp8\" needs hidden, ffn / tp, heads x head_dim / tp and micro_batch x seq_length to be "
             "multiples of 16; one is {}",
             extent);
-    model.shape.eight_bit = true;
     model.shape.first_last_wide = job.train.fp8.first_last_bf16;
   }
   if (options.target.attention_workspace) {

@@ -21,13 +21,16 @@ class TransformerBlock final : public Layer {
         mlp_key_(stream_key(shape.seed, name_ + ".mlp.dropout")) {
     // The residual is added by the product itself when nothing stands between the two.
     fused_residual_ = shape.tp == 1 && !shape.spec.bias && shape.spec.hidden_dropout == 0.0;
-    if (index < shape.first_last_wide || index >= shape.spec.layers - shape.first_last_wide) shape_.eight_bit = false;
+    if (index < shape.first_last_wide || index >= shape.spec.layers - shape.first_last_wide) shape_.fp8.reset();
     list_parameters();
     list_buffers();
-    qkv_linear_ = BlockLinear(shape_, inventory_, name_ + ".self_attention.qkv", qkv_, qkv_bias_);
-    projection_linear_ = BlockLinear(shape_, inventory_, name_ + ".self_attention.proj", projection_, -1);
-    up_linear_ = BlockLinear(shape_, inventory_, name_ + ".mlp.up", up_, up_bias_);
-    down_linear_ = BlockLinear(shape_, inventory_, name_ + ".mlp.down", down_, -1);
+    const auto linear = [&](const char* part, int weight, int bias, LinearInput input) {
+      return BlockLinear(shape_, inventory_, name_ + part, weight, bias, input);
+    };
+    qkv_linear_ = linear(".self_attention.qkv", qkv_, qkv_bias_, LinearInput::kKept);
+    projection_linear_ = linear(".self_attention.proj", projection_, -1, LinearInput::kAgain);
+    up_linear_ = linear(".mlp.up", up_, up_bias_, LinearInput::kKept);
+    down_linear_ = linear(".mlp.down", down_, -1, LinearInput::kAgain);
     count_flops();
   }
 
@@ -84,6 +87,11 @@ class TransformerBlock final : public Layer {
     const auto at = [&](int index) { return index < 0 ? Tensor{} : buffers[static_cast<size_t>(index)]; };
     backward_mlp(context, grad_output, buffers, at, part);
     backward_attention(context, input, grad_input, buffers, at, part);
+  }
+
+  void finish_step(const StepContext& context, const LayerBuffers& buffers) override {
+    for (const BlockLinear* linear : {&qkv_linear_, &projection_linear_, &up_linear_, &down_linear_})
+      linear->finish_step(context, buffers);
   }
 
  private:
@@ -146,7 +154,7 @@ class TransformerBlock final : public Layer {
     const bool centred = norm_ != NormKind::kRmsNorm;
 
     // In 8 bits the weight gradients read the cast inputs instead.
-    const Lifetime input_lifetime = shape_.eight_bit ? Lifetime::kForward : Lifetime::kSavedForWeight;
+    const Lifetime input_lifetime = shape_.fp8 ? Lifetime::kForward : Lifetime::kSavedForWeight;
     normed1_ = work("normed1", local, h, input_lifetime);
     if (centred) mean1_ = statistic("mean1");
     rstd1_ = statistic("rstd1");
@@ -163,7 +171,8 @@ class TransformerBlock final : public Layer {
     normed2_ = work("normed2", local, h, input_lifetime);
     if (centred) mean2_ = statistic("mean2");
     rstd2_ = statistic("rstd2");
-    up_out_ = work("up_out", n, up, Lifetime::kSaved);
+    // Its gradient takes its place.
+    up_out_ = grad_up_ = work("up_out", n, up, Lifetime::kSavedForWeight);
 
     activated_ = work("activated", n, f, Lifetime::kForward);
     if (!fused_residual_) partial_ = work("partial", n, h, Lifetime::kForward);
@@ -185,8 +194,7 @@ class TransformerBlock final : public Layer {
       grad_normed_local_ = work("grad_normed_local", local, h, Lifetime::kBackward);
     }
     grad_activated_ = work("grad_activated", n, f, Lifetime::kBackward);
-    if (!shape_.eight_bit) activated_again_ = work("activated_again", n, f, Lifetime::kBackward);
-    grad_up_ = work("grad_up", n, up, Lifetime::kBackward);
+    activated_again_ = work("activated_again", n, f, Lifetime::kBackward);
     grad_normed_ = work("grad_normed", n, h, Lifetime::kBackward);
     grad_residual_ = work("grad_residual", local, h, Lifetime::kBackward);
     grad_attention_ = work("grad_attention", n, heads, Lifetime::kBackward);

@@ -74,7 +74,7 @@ Tensor Optimizer::remainder(std::int64_t state_offset, std::int64_t count) const
   return remainder_.defined() ? remainder_.flat(state_offset, count) : Tensor{};
 }
 
-void Optimizer::clear_gradients() { backend_->zero(store_.gradients()); }
+void Optimizer::clear_gradients() { store_.clear_gradients(*backend_); }
 
 void Optimizer::start_reduction(int index) {
   const auto i = static_cast<size_t>(index);

@@ -111,6 +111,19 @@ void ParameterStore::take(const Arena& arena, Backend& backend, std::uint64_t se
   }
 }
 
+void ParameterStore::clear_gradients(Backend& backend) const {
+  std::int64_t begin = 0;
+  const auto clear = [&](std::int64_t end) {
+    if (end > begin) backend.zero(gradients_.flat(begin, end - begin));
+  };
+  for (const Entry& entry : entries_) {
+    if (!entry.parameter.spec.overwrites_gradient) continue;
+    clear(entry.flat);
+    begin = entry.flat + entry.parameter.spec.elements();
+  }
+  clear(elements_);
+}
+
 Tensor ParameterStore::gradients_to_sum_over_tp() const { return gradients_.flat(sum_begin_, sum_count_); }
 
 Tensor ParameterStore::tied_gradient() const {

@@ -41,6 +41,9 @@ class ParameterStore {
   [[nodiscard]] std::int64_t elements() const { return elements_; }
   [[nodiscard]] const Tensor& values() const { return values_; }
   [[nodiscard]] const Tensor& gradients() const { return gradients_; }
+  // Gradients to zero, before a step's first microbatch: of all parameters but those whose first product overwrites
+  // them.
+  void clear_gradients(Backend& backend) const;
   // Gradients [begin, begin + count) of parameters that each tp rank knows for its own tokens only.
   [[nodiscard]] Tensor gradients_to_sum_over_tp() const;
   // The tied weight's gradient when another stage holds the other copy; undefined otherwise.

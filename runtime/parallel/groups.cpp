@@ -29,6 +29,7 @@ ParallelGroups ParallelGroups::make(const Layout& layout, Communicator& communic
   groups.world = make({Axis::kTp, Axis::kCp, Axis::kDp, Axis::kPp}, "world");
   groups.tp = make({Axis::kTp}, fmt::format("tp (cp {} dp {} pp {})", at.cp, at.dp, at.pp));
   groups.dp = make({Axis::kDp, Axis::kCp}, fmt::format("dp (tp {} pp {})", at.tp, at.pp));
+  groups.same_layers = make({Axis::kTp, Axis::kCp, Axis::kDp}, fmt::format("stage {}", at.pp));
   groups.pipeline_forward = make({Axis::kPp}, fmt::format("pp forward (tp {} cp {} dp {})", at.tp, at.cp, at.dp));
   groups.pipeline_backward = make({Axis::kPp}, fmt::format("pp backward (tp {} cp {} dp {})", at.tp, at.cp, at.dp));
   // make_group is collective: stages in the middle make a group of themselves and drop it.

@@ -16,6 +16,7 @@ struct ParallelGroups {
   std::unique_ptr<Group> world;
   std::unique_ptr<Group> tp;
   std::unique_ptr<Group> dp;                                   // replicas of the dense parameters: dp and cp
+  std::unique_ptr<Group> same_layers;                          // all ranks of one stage
   std::unique_ptr<Group> pipeline_forward, pipeline_backward;  // the stages; activations and gradients travel apart
   std::unique_ptr<Group> embedding;  // first and last stage, for tied embeddings; null elsewhere or when pp is 1
 

@@ -8,6 +8,9 @@
 namespace railyard {
 namespace {
 
+bool of_layer(const BufferSpec& buffer) {
+  return buffer.lifetime == Lifetime::kLayer || buffer.lifetime == Lifetime::kState;
+}
 bool is_saved(const BufferSpec& buffer) {
   return buffer.lifetime == Lifetime::kSaved || buffer.lifetime == Lifetime::kSavedForWeight;
 }
@@ -80,7 +83,7 @@ void Executor::plan(ArenaPlan& plan) {
                  : plan.add(label + layer->name() + ".output", MemoryKind::kActivations, shape.dtype, residual));
         auto& saved = slot.saved.emplace_back();
         for (const BufferSpec& buffer : layer->inventory().buffers)
-          saved.push_back(is_saved(buffer) || (buffer.lifetime == Lifetime::kLayer && s == 0)
+          saved.push_back(is_saved(buffer) || (of_layer(buffer) && s == 0)
                               ? plan.add(label + buffer.name, MemoryKind::kActivations, buffer.dtype, buffer.shape)
                               : ArenaSlot{});
       }
@@ -121,8 +124,10 @@ void Executor::take(const Arena& arena, Backend& backend) {
             buffers.push_back(arena.tensor(plan.saved[i][b]));
             continue;
           }
-          if (spec.lifetime == Lifetime::kLayer) {
+          if (of_layer(spec)) {
             buffers.push_back(arena.tensor(slot_plans_[static_cast<size_t>(chunk)].front().saved[i][b]));
+            if (slots.size() == 1) backend.zero(buffers.back());
+            if (slots.size() == 1 && spec.lifetime == Lifetime::kState) state_.push_back({spec.name, buffers.back()});
             continue;
           }
           std::size_t& at = offset[spec.lifetime == Lifetime::kBackward];
@@ -163,12 +168,14 @@ Executor::Slot& Executor::slot_of(int chunk, int microbatch) {
 StepContext Executor::context(const Pass& pass, int microbatch) const {
   return {.backend = *backend_,
           .tp = *groups_.tp,
+          .same_layers = *groups_.same_layers,
           .microbatch = pass.microbatches[static_cast<size_t>(microbatch)],
           .rope_cosine = rope_cosine_,
           .rope_sine = rope_sine_,
           .loss = pass.loss,
           .gradient_factor = pass.gradient_factor,
           .weights_changed = microbatch == 0,
+          .scales_known = scales_known_,
           .training = pass.training};
 }
 
@@ -238,14 +245,45 @@ void Executor::backward(const Pass& pass, const ScheduleRow& row, BackwardPart p
   }
 }
 
+bool Executor::recordable(const Pass& pass, const ScheduleRow& row) const {
+  // Communication goes through the host, and events are the host's own.
+  constexpr int kMostMicrobatches = 32;  // a graph takes memory for each operation
+  const bool alone = schedule_.pieces.size() == 1 && groups_.tp->size() == 1;
+  const bool first = row.microbatch == 0, last = row.microbatch + 1 == static_cast<int>(pass.microbatches.size());
+  return alone && row.microbatch < kMostMicrobatches && !(first && pass.events.before_layer) &&
+         !(last && pass.events.gradients_complete);
+}
+
+void Executor::run_row(const Pass& pass, const ScheduleRow& row, const std::function<void()>& work) {
+  if (!records_ || !recordable(pass, row)) return work();
+  const RecordingKey key{row.operation == PipelineOperation::kForward,
+                         pass.training,
+                         scales_known_,
+                         row.microbatch,
+                         pass.gradient_factor,
+                         pass.loss.data};
+  Recording& recording = recordings_[key];
+  if (!recording.ran) {  // algorithms and workspaces are chosen now
+    recording.ran = true;
+    return work();
+  }
+  if (!recording.graph) {
+    records_ = backend_->begin_capture();
+    if (!records_) return work();
+    work();
+    recording.graph = backend_->end_capture();
+  }
+  backend_->launch(*recording.graph);
+}
+
 void Executor::run(const Pass& pass, const Schedule& schedule) {
   for (const ScheduleRow& row : schedule.rows[static_cast<size_t>(groups_.at.pp)]) {
     switch (row.operation) {
       case PipelineOperation::kForward:
-        forward(pass, row);
+        run_row(pass, row, [&] { forward(pass, row); });
         break;
       case PipelineOperation::kBackward:
-        backward(pass, row, BackwardPart::kBoth);
+        run_row(pass, row, [&] { backward(pass, row, BackwardPart::kBoth); });
         break;
       case PipelineOperation::kBackwardInput:
       case PipelineOperation::kBackwardWeight:
@@ -260,7 +298,13 @@ void Executor::run(const Pass& pass, const Schedule& schedule) {
 void Executor::train_step(const std::vector<Microbatch>& microbatches, const Tensor& loss, float gradient_factor,
                           const ExecutorEvents& events) {
   RAILYARD_CHECK(static_cast<int>(microbatches.size()) == schedule_.microbatches);
-  run({microbatches, loss, gradient_factor, true, events}, schedule_);
+  const Pass pass{microbatches, loss, gradient_factor, true, events};
+  run(pass, schedule_);
+  const StepContext step = context(pass, 0);
+  for (std::size_t chunk = 0; chunk < model_.chunks.size(); ++chunk)
+    for (std::size_t i = 0; i < model_.chunks[chunk].size(); ++i)
+      model_.chunks[chunk][i]->finish_step(step, slots_[chunk].front().buffers[i]);
+  scales_known_ = true;
 }
 
 void Executor::evaluate(const std::vector<Microbatch>& microbatches, const Tensor& loss, const ExecutorEvents& events) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -35,6 +37,14 @@ class Executor {
   // Forward alone over microbatches.size() microbatches.
   void evaluate(const std::vector<Microbatch>& microbatches, const Tensor& loss, const ExecutorEvents& events);
 
+  // The layers' state (Lifetime::kState) by name, zero after take(); checkpoints keep it. `restored`: it was read back.
+  struct State {
+    std::string name;
+    Tensor tensor;
+  };
+  [[nodiscard]] const std::vector<State>& state() const { return state_; }
+  void state_restored() { scales_known_ = true; }
+
   // Logits of the token after row `token` of one microbatch, into `logits` [vocab]; for a rank that holds the whole
   // model.
   void logits(const Microbatch& microbatch, std::int64_t token, std::span<float> logits);
@@ -64,6 +74,10 @@ class Executor {
   void forward(const Pass& pass, const ScheduleRow& row);
   void backward(const Pass& pass, const ScheduleRow& row, BackwardPart part);
   void run(const Pass& pass, const Schedule& schedule);
+  // Runs a row's `work`, from the third time on as a recorded graph where that is possible: a small model's step is
+  // bound by the launching of its operations otherwise.
+  void run_row(const Pass& pass, const ScheduleRow& row, const std::function<void()>& work);
+  [[nodiscard]] bool recordable(const Pass& pass, const ScheduleRow& row) const;
   [[nodiscard]] StepContext context(const Pass& pass, int microbatch) const;
   [[nodiscard]] Slot& slot_of(int chunk, int microbatch);
   [[nodiscard]] int first_layer(int chunk) const;
@@ -84,6 +98,23 @@ class Executor {
   Tensor grad_received_, grad_ping_[2], grad_sent_;
   Handle grad_sending_;
   Tensor rope_cosine_, rope_sine_;
+  // Recorded rows. Everything that a recording holds as a number is in its key.
+  struct RecordingKey {
+    bool forward, training, scales_known;
+    int microbatch;
+    float gradient_factor;
+    const void* loss;
+    auto operator<=>(const RecordingKey&) const = default;
+  };
+  struct Recording {
+    bool ran = false;
+    std::unique_ptr<CapturedGraph> graph;
+  };
+  std::map<RecordingKey, Recording> recordings_;
+  bool records_ = true;  // until the backend says otherwise
+
+  std::vector<State> state_;
+  bool scales_known_ = false;
 };
 
 }  // namespace railyard

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/json.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/optim/learning_rate.hpp"
 #include "runtime/train/collectives.hpp"
@@ -48,6 +49,7 @@ class TrainLoop {
     writer_ = &writer;
     enter(PhaseKind::kFiles, "reading the checkpoint");
     restore();
+    adopt_algorithms();
     if (evaluates() && step_ == 0) evaluate();
     const TrainEnd end = loop();
     if (step_ != saved_ && environment_.save) save(false);
@@ -103,6 +105,7 @@ class TrainLoop {
             "new run directory",
             reader.folder().string(), info.data_order, splits_.digest);
       load_training_state(reader, state_->optimizer, backend_, true);
+      load_layer_state(reader, state_->executor, backend_);
       step_ = saved_ = info.step;
       consumed_samples_ = info.consumed_samples;
       skipped_ = info.state.value("skipped", std::int64_t{0});
@@ -145,6 +148,38 @@ class TrainLoop {
     say(fmt::format("initial weights from {}", reader.folder().string()));
   }
 
+  // ---- choices measured at run time ----
+  // Which algorithm multiplies which shape is measured in a run's first step, and stays: the same on all ranks from
+  // then on, and in every later start, so that a resumed run has the same bits.
+  [[nodiscard]] std::filesystem::path algorithms_file() const { return environment_.run_dir / "algorithms.json"; }
+
+  void adopt_algorithms() {
+    std::string text;
+    std::error_code ignored;
+    if (communicator_.rank() == 0 && environment_.save && std::filesystem::exists(algorithms_file(), ignored))
+      text = read_file(algorithms_file());
+    text = communicator_.broadcast(text, 0);
+    algorithms_settled_ = !text.empty() || backend_.algorithms().empty();
+    if (!text.empty()) backend_.set_algorithms(text);
+  }
+
+  // The lowest rank's choice counts for each shape.
+  void settle_algorithms() {
+    if (algorithms_settled_) return;
+    algorithms_settled_ = true;
+    Json all;
+    for (const std::string& text : communicator_.gather(backend_.algorithms(), 0)) {
+      const Json one = parse_json(text, "GEMM algorithms of a rank");
+      if (all.is_null()) all = one;
+      if (one["library"] != all["library"] || one["device"] != all["device"]) continue;
+      for (const auto& [shape, algorithm] : one["algorithms"].items())
+        if (!all["algorithms"].contains(shape)) all["algorithms"][shape] = algorithm;
+    }
+    const std::string text = communicator_.broadcast(all.is_null() ? "" : all.dump(1) + "\n", 0);
+    backend_.set_algorithms(text);
+    if (communicator_.rank() == 0 && environment_.save) write_file_atomic(algorithms_file(), text);
+  }
+
   // ---- the loop ----
   TrainEnd loop() {
     const Clock::time_point begin = Clock::now();
@@ -153,6 +188,7 @@ class TrainLoop {
       timed_step_ = std::min(step_ + kTimedStep, job_.train.iterations) - 1;
     while (step_ < job_.train.iterations) {
       const bool stop = one_step();
+      settle_algorithms();
       if (evaluates() && (step_ % job_.eval.every == 0 || step_ == job_.train.iterations)) evaluate();
       const bool leave = agree(stop || (job_.train.exit_interval > 0 && step_ % job_.train.exit_interval == 0) ||
                                (job_.train.exit_duration > 0.0 && seconds_since(begin) > job_.train.exit_duration));
@@ -187,16 +223,17 @@ class TrainLoop {
     std::optional<RowClock> clock;
     if (!skipped) {
       enter(PhaseKind::kCompute, "forward and backward");
-      ExecutorEvents events{.before_layer =
-                                [&](int layer) {
-                                  enter(PhaseKind::kCompute, fmt::format("forward from layer {} on", layer));
-                                  s.optimizer.wait_parameters(layer);
-                                },
-                            .gradients_complete =
-                                [&](int layer) {
-                                  enter(PhaseKind::kCompute, fmt::format("backward below layer {}", layer));
-                                  reduce_ready(layer);
-                                }};
+      ExecutorEvents events;
+      if (groups_.world->size() > 1) {
+        events.before_layer = [&](int layer) {
+          enter(PhaseKind::kCompute, fmt::format("forward from layer {} on", layer));
+          s.optimizer.wait_parameters(layer);
+        };
+        events.gradients_complete = [&](int layer) {
+          enter(PhaseKind::kCompute, fmt::format("backward below layer {}", layer));
+          reduce_ready(layer);
+        };
+      }
       if (step_ == timed_step_) {
         clock.emplace(groups_, backend_);
         events.row_begins = [&] { clock->row_begins(); };
@@ -396,6 +433,7 @@ class TrainLoop {
         Json{{"skipped", skipped_}, {"not_finite", not_finite_}, {"data_root", environment_.data_root.string()}};
     writer_->begin(std::move(info));
     save_training_state(*writer_, state_->optimizer, groups_, backend_);
+    save_layer_state(*writer_, state_->executor, groups_, backend_);
     writer_->finish(in_background);
     if (!in_background) publish();
   }
@@ -421,6 +459,7 @@ class TrainLoop {
   std::int64_t timed_step_ = -1;  // the step whose rows are measured
   Clock::time_point save_began_;
   int next_bucket_ = -1;
+  bool algorithms_settled_ = false;
   std::vector<bool> done_;
   std::vector<double> host_losses_;
   ActivityBoard idle_;  // where nobody wants to know

@@ -127,13 +127,46 @@ void load_training_state(CheckpointReader& reader, Optimizer& optimizer, Backend
           throw UsageError("{}: {} has shape {}, this model needs {}", reader.folder().string(), name,
                            shape_text(reader.manifest().at(name).shape), shape_text(logical_extents(*part.piece)));
         reader.read(name, part.where,
-                    {host + part.offset, DType::kFloat32,
-                     part.row_stride * static_cast<std::int64_t>(sizeof(float))});
+                    {host + part.offset, DType::kFloat32, part.row_stride * static_cast<std::int64_t>(sizeof(float))});
       }
       copy.write(state.*kind.tensor, state.remainder);
     }
   }
   optimizer.publish_parameters();
+}
+
+namespace {
+const std::string kLayerState = "layer_state/";
+
+Rectangle whole_of(const Tensor& tensor) { return {{0}, {tensor.elements()}}; }
+}  // namespace
+
+void save_layer_state(CheckpointWriter& writer, const Executor& executor, const ParallelGroups& groups,
+                      Backend& backend) {
+  if (groups.at.tp != 0 || groups.replica != 0) return;
+  HostCopy copy(backend);
+  for (const auto& [name, tensor] : executor.state())
+    writer.add({.name = kLayerState + name,
+                .dtype = DType::kFloat32,
+                .global_shape = {tensor.elements()},
+                .where = whole_of(tensor),
+                .data = copy.read(tensor, {}),
+                .row_stride = sizeof(float)});
+}
+
+void load_layer_state(CheckpointReader& reader, Executor& executor, Backend& backend) {
+  const auto& tensors = reader.manifest().tensors;
+  HostCopy copy(backend);
+  for (const auto& [name, tensor] : executor.state()) {
+    const auto found = tensors.find(kLayerState + name);
+    if (found == tensors.end() || found->second.shape != Extents{tensor.elements()}) return;
+  }
+  for (const auto& [name, tensor] : executor.state()) {
+    float* host = copy.prepare(tensor.elements());
+    reader.read(kLayerState + name, whole_of(tensor), {host, DType::kFloat32, sizeof(float)});
+    copy.write(tensor, {});
+  }
+  executor.state_restored();
 }
 
 }  // namespace railyard

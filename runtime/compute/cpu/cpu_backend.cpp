@@ -261,14 +261,14 @@ void CpuBackend::clip_scale(const Tensor& sum, float factor, float clip, const O
 void CpuBackend::adamw(const AdamW& a, const OptimizerScalars& scalars) {
   const std::int64_t count = a.parameter.elements();
   RAILYARD_CHECK(a.exp_avg.elements() == count && a.exp_avg_sq.elements() == count && a.grad.elements() == count &&
-                     a.remainder.elements() == (a.parameter.dtype == DType::kBFloat16 ? count : 0),
+                     a.remainder.defined() == (a.parameter.dtype == DType::kBFloat16) &&
+                     (!a.remainder.defined() || a.remainder.elements() == count),
                  "adamw");
   const auto* values = scalars.values.as<float>();
   if (values[OptimizerScalars::kFinite] == 0.0F) return;
   kernels_.adamw({threads_, count, a.parameter.dtype, a.parameter.data, a.remainder.as<std::uint16_t>(),
                   a.exp_avg.as<float>(), a.exp_avg_sq.as<float>(), a.grad.as<float>(), a.beta1, a.beta2, a.epsilon,
-                  a.weight_decay,
-                  values[OptimizerScalars::kLearningRate], values[OptimizerScalars::kGradientScale],
+                  a.weight_decay, values[OptimizerScalars::kLearningRate], values[OptimizerScalars::kGradientScale],
                   values[OptimizerScalars::kBiasCorrection1], values[OptimizerScalars::kBiasCorrection2]});
 }
 

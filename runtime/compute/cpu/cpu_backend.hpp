@@ -45,6 +45,7 @@ class CpuBackend : public Backend {
   void scale_from_history(const Tensor& maximum, const Tensor& history, DType type, const Tensor& scale) override;
   void quantize(const Tensor& in, const Tensor& out, const Tensor& transposed, const Tensor& maximum) override;
   void quantize_blocks(Scaling scaling, const Tensor& in, const Tensor& out, const Tensor& transposed) override;
+  void transpose(const Tensor& in, const Tensor& out) override;
 
   void norm_forward(NormKind kind, const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon,
                     const Tensor& y, const Tensor& mean, const Tensor& rstd) override;

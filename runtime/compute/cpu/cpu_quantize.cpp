@@ -84,7 +84,10 @@ void CpuBackend::scale_from_history(const Tensor& maximum, const Tensor& history
   RAILYARD_CHECK(history.elements() > 0 && history.dtype == DType::kFloat32, "history");
   auto* values = history.as<float>();
   std::copy_backward(values, values + history.elements() - 1, values + history.elements());
-  values[0] = *maximum.as<float>();
+  if (std::isfinite(*maximum.as<float>()))
+    values[0] = *maximum.as<float>();
+  else if (history.elements() > 1)
+    values[0] = values[1];
   *maximum.as<float>() = 0.0F;
   float found = 0.0F;
   for (std::int64_t i = 0; i < history.elements(); ++i) found = larger(found, values[i]);
@@ -92,13 +95,13 @@ void CpuBackend::scale_from_history(const Tensor& maximum, const Tensor& history
 }
 
 void CpuBackend::quantize(const Tensor& in, const Tensor& out, const Tensor& transposed, const Tensor& maximum) {
-  check_copy(in, out);
+  check_copy(in, out.defined() ? out : transposed);
   const std::int64_t rows = in.rows(), columns = in.columns();
-  const float inverse = 1.0F / *out.scale;
+  const float inverse = 1.0F / *(out.defined() ? out.scale : transposed.scale);
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t column = 0; column < columns; ++column) {
       const float value = element(in, row * columns + column) * inverse;
-      write(out, row * columns + column, value);
+      if (out.defined()) write(out, row * columns + column, value);
       if (transposed.defined()) write(transposed, column * rows + row, value);
     }
   if (maximum.defined()) amax(in, maximum);
@@ -106,13 +109,32 @@ void CpuBackend::quantize(const Tensor& in, const Tensor& out, const Tensor& tra
 
 void CpuBackend::quantize_blocks(Scaling scaling, const Tensor& in, const Tensor& out, const Tensor& transposed) {
   RAILYARD_CHECK(scaling != Scaling::kTensor, "blocks");
-  check_copy(in, out);
   const std::int64_t rows = in.rows(), columns = in.columns();
-  copy_blocks(scaling, rows, columns, out, [&](auto row, auto column) { return element(in, row * columns + column); });
-  if (!transposed.defined()) return;
-  check_copy(in, transposed);
-  copy_blocks(scaling, columns, rows, transposed,
-              [&](auto row, auto column) { return element(in, column * columns + row); });
+  if (out.defined()) {
+    check_copy(in, out);
+    copy_blocks(scaling, rows, columns, out,
+                [&](auto row, auto column) { return element(in, row * columns + column); });
+  }
+  if (transposed.defined()) {
+    check_copy(in, transposed);
+    copy_blocks(scaling, columns, rows, transposed,
+                [&](auto row, auto column) { return element(in, column * columns + row); });
+  } else if (transposed.scale != nullptr) {
+    RAILYARD_CHECK(scaling == Scaling::kBlock128 && out.defined(), "scales alone");
+    const std::int64_t stride = scales_shape(scaling, rows, columns)[1],
+                       turned = scales_shape(scaling, columns, rows)[1];
+    for (std::int64_t i = 0; i * kBlock < rows; ++i)
+      for (std::int64_t j = 0; j * kBlock < columns; ++j)
+        const_cast<float*>(transposed.scale)[j * turned + i] = out.scale[i * stride + j];
+  }
+}
+
+void CpuBackend::transpose(const Tensor& in, const Tensor& out) {
+  RAILYARD_CHECK(dtype_size(in.dtype) == 1 && out.dtype == in.dtype && out.elements() == in.elements(), "transpose");
+  const std::int64_t rows = in.rows(), columns = in.columns();
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t column = 0; column < columns; ++column)
+      out.as<std::uint8_t>()[column * rows + row] = in.as<std::uint8_t>()[row * columns + column];
 }
 
 void CpuBackend::gemm_8bit(const Gemm& arguments) {

@@ -258,13 +258,13 @@ void CudaBackend::adamw(const AdamW& a, const OptimizerScalars& scalars) {
   const std::int64_t count = a.parameter.elements();
   RAILYARD_CHECK(is_compute_type(a.parameter.dtype) && a.exp_avg.elements() == count &&
                      a.exp_avg_sq.elements() == count && a.grad.elements() == count &&
-                     a.remainder.elements() == (a.parameter.dtype == DType::kBFloat16 ? count : 0),
+                     a.remainder.defined() == (a.parameter.dtype == DType::kBFloat16) &&
+                     (!a.remainder.defined() || a.remainder.elements() == count),
                  "adamw");
-  cuda::adamw(
-      target(),
-      {a.parameter.data, a.parameter.dtype, a.remainder.as<std::uint16_t>(), a.exp_avg.as<float>(),
-       a.exp_avg_sq.as<float>(), a.grad.as<float>(), count, a.beta1, a.beta2, a.epsilon, a.weight_decay},
-      kPlaces, scalars.values.as<float>());
+  cuda::adamw(target(),
+              {a.parameter.data, a.parameter.dtype, a.remainder.as<std::uint16_t>(), a.exp_avg.as<float>(),
+               a.exp_avg_sq.as<float>(), a.grad.as<float>(), count, a.beta1, a.beta2, a.epsilon, a.weight_decay},
+              kPlaces, scalars.values.as<float>());
 }
 
 void CudaBackend::split_master(const Tensor& weights, const Tensor& parameter, const Tensor& remainder) {

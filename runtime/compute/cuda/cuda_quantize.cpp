@@ -12,16 +12,17 @@ bool is_e4m3(DType type) {
 QuantizeArguments arguments_of(const Tensor& in, const Tensor& out, const Tensor& transposed) {
   RAILYARD_CHECK(in.rows() % 16 == 0 && in.columns() % 16 == 0, "{} x {} in 8 bits", in.rows(), in.columns());
   RAILYARD_CHECK(in.dtype == DType::kFloat32 || in.dtype == DType::kBFloat16, "{}", dtype_name(in.dtype));
-  RAILYARD_CHECK(out.elements() == in.elements() && out.scale != nullptr, "8-bit copy");
-  RAILYARD_CHECK(!transposed.defined() || (transposed.elements() == in.elements() && transposed.dtype == out.dtype),
+  const Tensor& either = out.defined() ? out : transposed;
+  RAILYARD_CHECK(either.elements() == in.elements() && either.scale != nullptr, "8-bit copy");
+  RAILYARD_CHECK(!transposed.defined() || (transposed.elements() == in.elements() && transposed.dtype == either.dtype),
                  "transposed 8-bit copy");
   return {in.data,
           out.as<std::uint8_t>(),
           transposed.as<std::uint8_t>(),
           in.rows(),
           in.columns(),
-          is_e4m3(out.dtype),
-          out.scale,
+          is_e4m3(either.dtype),
+          either.scale,
           nullptr,
           nullptr,
           nullptr,
@@ -54,6 +55,7 @@ void CudaBackend::quantize(const Tensor& in, const Tensor& out, const Tensor& tr
 void CudaBackend::quantize_blocks(Scaling scaling, const Tensor& in, const Tensor& out, const Tensor& transposed) {
   RAILYARD_CHECK(scaling != Scaling::kTensor, "blocks");
   RAILYARD_CHECK(!transposed.defined() || transposed.scale != nullptr, "transposed 8-bit copy");
+  RAILYARD_CHECK(transposed.defined() || transposed.scale == nullptr || scaling == Scaling::kBlock128, "scales alone");
   QuantizeArguments arguments = arguments_of(in, out, transposed);
   // These scales are an output.
   arguments.scales = const_cast<float*>(out.scale);
@@ -62,6 +64,13 @@ void CudaBackend::quantize_blocks(Scaling scaling, const Tensor& in, const Tenso
   arguments.scales_turned_stride = scales_shape(scaling, in.columns(), in.rows())[1];
   cuda::quantize(target(), scaling == Scaling::kRow128 ? QuantizeMode::kRow128 : QuantizeMode::kBlock128, in.dtype,
                  arguments);
+}
+
+void CudaBackend::transpose(const Tensor& in, const Tensor& out) {
+  RAILYARD_CHECK(dtype_size(in.dtype) == 1 && out.dtype == in.dtype && out.elements() == in.elements() &&
+                     in.rows() % 16 == 0 && in.columns() % 16 == 0,
+                 "transpose");
+  transpose_bytes(target(), in.as<std::uint8_t>(), in.rows(), in.columns(), out.as<std::uint8_t>());
 }
 
 }  // namespace railyard::cuda

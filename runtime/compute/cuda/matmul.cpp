@@ -240,6 +240,8 @@ class Matmul::State {
       return;
     for (const auto& [name, value] : json["algorithms"].items())
       if (value.is_string() && from_hex(value.get<std::string>())) stored_[name] = value;
+    for (auto& [problem, plan] : plans_)
+      if (const auto algorithm = stored_algorithm(problem, *plan)) plan->algorithm = *algorithm;
   }
 
  private:
@@ -292,6 +294,13 @@ class Matmul::State {
     return algorithms;
   }
 
+  std::optional<cublasLtMatmulAlgo_t> stored_algorithm(const Problem& problem, Plan& plan) {
+    const auto found = stored_.find(problem.name());
+    if (found == stored_.end()) return std::nullopt;
+    const auto algorithm = from_hex(found->get<std::string>());
+    return algorithm && valid(plan, *algorithm) ? algorithm : std::nullopt;
+  }
+
   // Whether the library knows the algorithm for this plan (a stored choice may be of a damaged file).
   bool valid(Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
     cublasLtMatmulHeuristicResult_t result{};
@@ -320,12 +329,9 @@ class Matmul::State {
       throw RunError("cuBLASLt has no algorithm for {}", problem.name());
     }
     plan->algorithm = algorithms.front();
-    if (const auto found = stored_.find(problem.name()); found != stored_.end()) {
-      const auto algorithm = from_hex(found->get<std::string>());
-      if (algorithm && valid(*plan, *algorithm)) {
-        plan->algorithm = *algorithm;
-        return plan;
-      }
+    if (const auto algorithm = stored_algorithm(problem, *plan)) {
+      plan->algorithm = *algorithm;
+      return plan;
     }
     if (!deterministic_ && algorithms.size() > 1 && !capturing(target.stream))
       plan->algorithm = measure(*plan, algorithms, gemm, c, target, lane);

@@ -134,6 +134,9 @@ struct QuantizeArguments {
   std::int64_t scales_stride, scales_turned_stride;
 };
 void quantize(const Target& target, QuantizeMode mode, DType type, const QuantizeArguments& arguments);
+// out [columns, rows] = in [rows, columns]; both extents multiples of 16.
+void transpose_bytes(const Target& target, const std::uint8_t* in, std::int64_t rows, std::int64_t columns,
+                     std::uint8_t* out);
 // maximum = max(maximum, largest magnitude).
 void amax(const Target& target, DType type, const void* in, std::int64_t count, float* maximum);
 // The scale for *maximum, or with a history for the largest in it after *maximum was shifted in and zeroed.

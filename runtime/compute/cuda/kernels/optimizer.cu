@@ -107,8 +107,8 @@ __device__ __forceinline__ void adamw_update(const AdamWArguments& a, const Weig
     const float g = grad.x[lane] * factor;
     m.x[lane] = a.beta1 * m.x[lane] + (1.0F - a.beta1) * g;
     v.x[lane] = a.beta2 * v.x[lane] + (1.0F - a.beta2) * g * g;
-    w.x[lane] -= rate * (m.x[lane] * correction1 / (sqrtf(v.x[lane] * correction2) + a.epsilon) +
-                         a.weight_decay * w.x[lane]);
+    w.x[lane] -=
+        rate * (m.x[lane] * correction1 / (sqrtf(v.x[lane] * correction2) + a.epsilon) + a.weight_decay * w.x[lane]);
   }
   store(a.exp_avg + i, m);
   store(a.exp_avg_sq + i, v);

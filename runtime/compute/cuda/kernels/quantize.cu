@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(QuantizeArguments a)
   } else if constexpr (kMode == QuantizeMode::kBlock128) {
     const float scale = scale_for(maximum, kE4m3);
     if (thread == 0) {
-      a.scales[blockIdx.y * a.scales_stride + blockIdx.x] = scale;
-      if (a.out_turned != nullptr) a.scales_turned[blockIdx.x * a.scales_turned_stride + blockIdx.y] = scale;
+      if (a.scales != nullptr) a.scales[blockIdx.y * a.scales_stride + blockIdx.x] = scale;
+      if (a.scales_turned != nullptr) a.scales_turned[blockIdx.x * a.scales_turned_stride + blockIdx.y] = scale;
     }
 #pragma unroll
     for (int i = 0; i < kSide; ++i) inverse[i] = inverse_turned[i] = 1.0F / scale;
@@ -102,7 +102,8 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(QuantizeArguments a)
 #pragma unroll
       for (int j = 0; j < kSide; ++j) row_maximum = larger(row_maximum, fabsf(to_float(part.rows[i].x[j])));
       const float scale = scale_for(lanes_maximum<kParts>(row_maximum), kE4m3);
-      if (part_column == 0 && row + i < a.rows) a.scales[blockIdx.x * a.scales_stride + row + i] = scale;
+      if (part_column == 0 && row + i < a.rows && a.scales != nullptr)
+        a.scales[blockIdx.x * a.scales_stride + row + i] = scale;
       inverse[i] = 1.0F / scale;
     }
     if (a.out_turned != nullptr) {
@@ -171,16 +172,58 @@ __global__ void amax_kernel(const T* in, std::int64_t count, bool is_aligned, fl
   raise(maximum, found);
 }
 
-__global__ void scale_kernel(float* maximum, float* history, std::int64_t length, bool e4m3, float* scale) {
-  float found = *maximum;
-  if (history != nullptr) {
-    for (std::int64_t i = length - 1; i > 0; --i) {
-      history[i] = history[i - 1];
-      found = larger(found, history[i]);
-    }
-    history[0] = *maximum;
-    *maximum = 0.0F;
+// The same tiles for bytes that are cast already.
+__global__ void __launch_bounds__(kThreads)
+    transpose_kernel(const std::uint8_t* in, std::int64_t rows, std::int64_t columns, std::uint8_t* out) {
+  __shared__ __align__(16) std::uint8_t turned[kTile * kTile];
+  const int thread = static_cast<int>(threadIdx.x), part_row = thread / kParts, part_column = thread % kParts;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * kTile + part_row * kSide;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kTile + part_column * kSide;
+  Pack<std::uint8_t, kSide> part[kSide] = {};
+  if (row < rows && column < columns) {
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) part[i] = load<std::uint8_t, kSide>(in + (row + i) * columns + column);
   }
+#pragma unroll
+  for (int j = 0; j < kSide; ++j) {
+    Pack<std::uint8_t, kSide> piece;
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) piece.x[i] = part[i].x[j];
+    store(turned + (part_column * kSide + j) * kTile + ((part_row ^ part_column) * kSide), piece);
+  }
+  __syncthreads();
+  for (int c = part_row; c < kTile; c += kParts) {
+    const std::int64_t to_row = static_cast<std::int64_t>(blockIdx.x) * kTile + c;
+    const std::int64_t to_column = static_cast<std::int64_t>(blockIdx.y) * kTile + part_column * kSide;
+    if (to_row >= columns || to_column >= rows) continue;
+    store(out + to_row * rows + to_column,
+          load<std::uint8_t, kSide>(turned + c * kTile + ((part_column ^ (c / kSide)) * kSide)));
+  }
+}
+
+// One block. The history moves on by one, from its end, kThreads numbers at a time.
+__global__ void scale_kernel(float* maximum, float* history, std::int64_t length, bool e4m3, float* scale) {
+  __shared__ float shared[kThreads / kWarp];
+  if (history == nullptr) {
+    if (threadIdx.x == 0) *scale = scale_for(*maximum, e4m3);
+    return;
+  }
+  const float newest = isfinite(*maximum) ? *maximum : history[0];
+  float found = newest;
+  for (std::int64_t end = length; end > 1; end -= kThreads) {
+    const std::int64_t i = end - 1 - threadIdx.x;
+    const float value = i > 0 ? history[i - 1] : 0.0F;
+    __syncthreads();
+    if (i > 0) history[i] = value;
+    found = larger(found, value);
+  }
+  found = lanes_maximum<kWarp>(found);
+  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = found;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (const float other : shared) found = larger(found, other);
+  history[0] = newest;
+  *maximum = 0.0F;
   *scale = scale_for(found, e4m3);
 }
 
@@ -206,6 +249,14 @@ void quantize(const Target& target, QuantizeMode mode, DType type, const Quantiz
   check_launch("quantize");
 }
 
+void transpose_bytes(const Target& target, const std::uint8_t* in, std::int64_t rows, std::int64_t columns,
+                     std::uint8_t* out) {
+  if (rows * columns == 0) return;
+  transpose_kernel<<<dim3(grid_of(columns, kTile), grid_of(rows, kTile)), kThreads, 0, target.stream>>>(in, rows,
+                                                                                                        columns, out);
+  check_launch("transpose");
+}
+
 void amax(const Target& target, DType type, const void* in, std::int64_t count, float* maximum) {
   if (count == 0) return;
   const auto blocks =
@@ -219,7 +270,7 @@ void amax(const Target& target, DType type, const void* in, std::int64_t count, 
 
 void scale_of_maximum(const Target& target, float* maximum, float* history, std::int64_t length, bool e4m3,
                       float* scale) {
-  scale_kernel<<<1, 1, 0, target.stream>>>(maximum, history, length, e4m3, scale);
+  scale_kernel<<<1, kThreads, 0, target.stream>>>(maximum, history, length, e4m3, scale);
   check_launch("scale of the maximum");
 }
 

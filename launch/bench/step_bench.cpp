@@ -114,7 +114,7 @@ StepFigures run_step_bench(const StepCase& step_case, const StepBenchOptions& op
   JobSpec job = step_case.job;
   job.run.device = options.device;
   job.train.precision = !options.precision.empty() ? options.precision : options.device == "cuda" ? "bf16" : "fp32";
-  job.train.fp8.recipe = "current";
+  job.train.fp8.recipe = options.fp8_recipe;
   if (options.micro_batch) {
     if (job.train.global_batch % *options.micro_batch != 0)
       throw UsageError("--micro-batch {}: does not divide the case's global batch {}", *options.micro_batch,

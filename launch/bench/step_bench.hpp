@@ -22,8 +22,9 @@ std::vector<StepCase> step_cases();
 struct StepBenchOptions {
   std::string device = "cpu";  // "cpu", "cuda"
   std::string precision;       // empty: fp32 on a CPU, bf16 on a GPU
-  int threads = 1;             // CPU
-  int steps = 10;              // timed, after three that are not
+  std::string fp8_recipe = "current";
+  int threads = 1;  // CPU
+  int steps = 10;   // timed, after three that are not
   std::optional<std::int64_t> micro_batch;
 };
 

@@ -91,6 +91,9 @@ std::function<int()> define_bench(CLI::App& program) {
   step->add_option("CASE", options->cases, "Which shapes; all of the device when none is named");
   step->add_option("--device", options->step.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   step->add_option("--precision", options->step.precision, "fp32 on a CPU, bf16 on a GPU unless named here");
+  step->add_option("--fp8-recipe", options->step.fp8_recipe, "Scaling with --precision fp8")
+      ->check(CLI::IsMember({"current", "delayed", "block"}))
+      ->capture_default_str();
   options->step.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   step->add_option("--threads", options->step.threads, "CPU threads")
       ->check(CLI::Range(1, 4096))

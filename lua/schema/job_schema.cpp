@@ -207,8 +207,10 @@ std::vector<Key> train_keys() {
       integer("train.lr.wsd_decay", "steps of the last part of wsd, 0: a tenth of decay_iterations")
           .value(0)
           .range(0, kLargestCount),
-      table("train.recompute", "activations computed again instead of kept").text_for("granularity").not_built(),
-      text("train.recompute.granularity", "what is computed again").value("none").one_of({"none", "selective", "full"}),
+      table("train.recompute", "activations computed again instead of kept").text_for("granularity"),
+      text("train.recompute.granularity", "what is computed again")
+          .value("none")
+          .one_of({"none", "full"}, {"selective"}),
       text("train.recompute.method", "which layers").value("uniform").one_of({"uniform", "block"}),
       integer("train.recompute.layers", "layers of a group or block").value(0).range(0, 1e5),
       texts("train.recompute.modules", "parts that selective recomputing takes"),

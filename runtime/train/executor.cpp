@@ -50,8 +50,28 @@ std::vector<double> rope_frequencies(const ModelSpec& model) {
 
 }  // namespace
 
-Executor::Executor(RankModel& model, const ParallelGroups& groups, Schedule schedule)
-    : model_(model), groups_(groups), schedule_(std::move(schedule)) {}
+Executor::Executor(RankModel& model, const ParallelGroups& groups, Schedule schedule, const RecomputeSpec& recompute)
+    : model_(model), groups_(groups), schedule_(std::move(schedule)) {
+  const Shape residual{model.shape.local_tokens(), model.shape.spec.hidden};
+  const std::size_t output = ArenaPlan::round(Tensor{nullptr, model.shape.dtype, residual}.bytes());
+  for (const auto& layers : model.chunks) {
+    const std::size_t before = !layers.empty() && layers.front()->name() == "embedding" ? 1 : 0,
+                      after = !layers.empty() && layers.back()->name() == "output" ? 1 : 0;
+    auto& places = recompute_.emplace_back(layers.size());
+    const auto blocks = recompute_places(recompute, layers.size() - before - after);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      RecomputePlace& place = places[before + i] = blocks[i];
+      place.first += before;
+      if (place.place < 0) continue;
+      std::size_t bytes = place.last ? 0 : output;
+      for (const BufferSpec& buffer : layers[before + i]->inventory().buffers)
+        if (is_saved(buffer)) bytes += ArenaPlan::round(buffer.bytes());
+      place_bytes_.resize(std::max(place_bytes_.size(), static_cast<std::size_t>(place.place) + 1));
+      std::size_t& room = place_bytes_[static_cast<std::size_t>(place.place)];
+      room = std::max(room, bytes);
+    }
+  }
+}
 
 bool Executor::has_input(int chunk) const { return schedule_.virtual_stage(groups_.at.pp, chunk) > 0; }
 bool Executor::has_output(int chunk) const {
@@ -76,19 +96,26 @@ void Executor::plan(ArenaPlan& plan) {
       SlotPlan& slot = plans.emplace_back();
       const std::string label = fmt::format("chunk {} slot {} ", chunk, s);
       if (has_input(chunk)) slot.input = plan.add(label + "input", MemoryKind::kActivations, shape.dtype, residual);
-      for (const auto& layer : model_.chunks[static_cast<size_t>(chunk)]) {
-        const bool head = layer->name() == "output";
+      const auto& layers = model_.chunks[static_cast<size_t>(chunk)];
+      for (std::size_t i = 0; i < layers.size(); ++i) {
+        const auto& layer = layers[i];
+        const RecomputePlace& place = recompute_[static_cast<size_t>(chunk)][i];
+        const bool head = layer->name() == "output", kept = place.place < 0;
         slot.outputs.push_back(
-            head ? ArenaSlot{}
-                 : plan.add(label + layer->name() + ".output", MemoryKind::kActivations, shape.dtype, residual));
+            head || !(kept || place.last)
+                ? ArenaSlot{}
+                : plan.add(label + layer->name() + ".output", MemoryKind::kActivations, shape.dtype, residual));
         auto& saved = slot.saved.emplace_back();
         for (const BufferSpec& buffer : layer->inventory().buffers)
-          saved.push_back(is_saved(buffer) || (of_layer(buffer) && s == 0)
+          saved.push_back((is_saved(buffer) && kept) || (of_layer(buffer) && s == 0)
                               ? plan.add(label + buffer.name, MemoryKind::kActivations, buffer.dtype, buffer.shape)
                               : ArenaSlot{});
       }
     }
   }
+  for (std::size_t i = 0; i < place_bytes_.size(); ++i)
+    place_slots_.push_back(
+        plan.add_shared(fmt::format("layer {} of a recomputed group", i), MemoryKind::kActivations, place_bytes_[i]));
   for (const auto& chunk : model_.chunks)
     for (const auto& layer : chunk)
       shared_bytes_ = std::max({shared_bytes_, shared_bytes(layer->inventory(), Lifetime::kForward),
@@ -115,13 +142,26 @@ void Executor::take(const Arena& arena, Backend& backend) {
       if (has_input(chunk)) slot.input = arena.tensor(plan.input);
       const auto& layers = model_.chunks[static_cast<size_t>(chunk)];
       for (size_t i = 0; i < layers.size(); ++i) {
-        slot.outputs.push_back(layers[i]->name() == "output" ? Tensor{} : arena.tensor(plan.outputs[i]));
+        const RecomputePlace& place = recompute_[static_cast<size_t>(chunk)][i];
+        std::byte* room = place.place < 0
+                              ? nullptr
+                              : arena.tensor(place_slots_[static_cast<std::size_t>(place.place)]).as<std::byte>();
+        const auto next = [&](DType type, const Shape& shape) {
+          const Tensor tensor{room, type, shape};
+          room += ArenaPlan::round(tensor.bytes());
+          return tensor;
+        };
+        slot.outputs.push_back(
+            layers[i]->name() == "output" ? Tensor{}
+            : room != nullptr && !place.last
+                ? next(model_.shape.dtype, Shape{model_.shape.local_tokens(), model_.shape.spec.hidden})
+                : arena.tensor(plan.outputs[i]));
         LayerBuffers& buffers = slot.buffers.emplace_back();
         std::size_t offset[2] = {0, 0};  // of forward and backward temporaries, which share the room
         for (size_t b = 0; b < plan.saved[i].size(); ++b) {
           const BufferSpec& spec = layers[i]->inventory().buffers[b];
           if (is_saved(spec)) {
-            buffers.push_back(arena.tensor(plan.saved[i][b]));
+            buffers.push_back(room != nullptr ? next(spec.dtype, spec.shape) : arena.tensor(plan.saved[i][b]));
             continue;
           }
           if (of_layer(spec)) {
@@ -207,6 +247,14 @@ void Executor::forward(const Pass& pass, const ScheduleRow& row) {
   }
 }
 
+void Executor::compute_again(const StepContext& step, int chunk, Slot& slot, std::size_t layer) const {
+  const auto& layers = model_.chunks[static_cast<size_t>(chunk)];
+  const RecomputePlace& place = recompute_[static_cast<size_t>(chunk)][layer];
+  if (place.place < 0 || !place.last) return;
+  for (std::size_t i = place.first; i <= layer; ++i)
+    layers[i]->forward(step, i > 0 ? slot.outputs[i - 1] : slot.input, slot.outputs[i], slot.buffers[i]);
+}
+
 void Executor::backward(const Pass& pass, const ScheduleRow& row, BackwardPart part) {
   Slot& slot = slot_of(row.chunk, row.microbatch);
   const auto& layers = model_.chunks[static_cast<size_t>(row.chunk)];
@@ -233,6 +281,7 @@ void Executor::backward(const Pass& pass, const ScheduleRow& row, BackwardPart p
       grad_input = grad_sent_;
     }
     if (pass.events.before_layer) pass.events.before_layer(first_layer(row.chunk) + static_cast<int>(i));
+    compute_again(step, row.chunk, slot, i);
     layers[i]->backward(step, input, grad, grad_input, slot.buffers[i], part);
     if (last_microbatch && pass.events.gradients_complete)
       pass.events.gradients_complete(first_layer(row.chunk) + static_cast<int>(i));

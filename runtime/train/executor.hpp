@@ -10,6 +10,7 @@
 #include "runtime/model/rank_model.hpp"
 #include "runtime/parallel/groups.hpp"
 #include "runtime/tensor/arena.hpp"
+#include "runtime/train/recompute.hpp"
 
 namespace railyard {
 
@@ -25,7 +26,7 @@ struct ExecutorEvents {
 class Executor {
  public:
   // `schedule` is the training schedule; evaluation runs forward-only schedules over the same memory.
-  Executor(RankModel& model, const ParallelGroups& groups, Schedule schedule);
+  Executor(RankModel& model, const ParallelGroups& groups, Schedule schedule, const RecomputeSpec& recompute);
 
   void plan(ArenaPlan& plan);
   void take(const Arena& arena, Backend& backend);
@@ -74,6 +75,8 @@ class Executor {
   void forward(const Pass& pass, const ScheduleRow& row);
   void backward(const Pass& pass, const ScheduleRow& row, BackwardPart part);
   void run(const Pass& pass, const Schedule& schedule);
+  // The forward passes of the group that ends with `layer`, once more.
+  void compute_again(const StepContext& step, int chunk, Slot& slot, std::size_t layer) const;
   // Runs a row's `work`, from the third time on as a recorded graph where that is possible: a small model's step is
   // bound by the launching of its operations otherwise.
   void run_row(const Pass& pass, const ScheduleRow& row, const std::function<void()>& work);
@@ -91,6 +94,9 @@ class Executor {
   Schedule schedule_;
   Backend* backend_ = nullptr;
 
+  std::vector<std::vector<RecomputePlace>> recompute_;  // [chunk][layer], embedding and head among them
+  std::vector<std::size_t> place_bytes_;                // of the room that places of all groups share
+  std::vector<ArenaSlot> place_slots_;
   std::vector<std::vector<SlotPlan>> slot_plans_;  // [chunk][slot]
   std::vector<std::vector<Slot>> slots_;
   ArenaSlot shared_slot_, grad_slots_[4], rope_slots_[2];

@@ -19,7 +19,7 @@ RankState::RankState(const JobSpec& job, const ParallelGroups& groups, const Mem
     : model(make_model(job, groups, target)),
       store(model, groups.layout.dp * groups.layout.cp, job.parallel.bucket_size),
       optimizer(store, groups, job.train.optimizer, model.shape.dtype),
-      executor(model, groups, make_schedule(job, groups.layout)),
+      executor(model, groups, make_schedule(job, groups.layout), job.train.recompute),
       feeder(model.shape, executor.schedule().microbatches, groups.at.dp, groups.layout.dp) {
   store.plan(plan_);
   optimizer.plan(plan_);

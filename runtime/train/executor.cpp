@@ -299,8 +299,8 @@ bool Executor::recordable(const Pass& pass, const ScheduleRow& row) const {
   constexpr int kMostMicrobatches = 32;  // a graph takes memory for each operation
   const bool alone = schedule_.pieces.size() == 1 && groups_.tp->size() == 1;
   const bool first = row.microbatch == 0, last = row.microbatch + 1 == static_cast<int>(pass.microbatches.size());
-  return alone && row.microbatch < kMostMicrobatches && !(first && pass.events.before_layer) &&
-         !(last && pass.events.gradients_complete);
+  return alone && row.microbatch < kMostMicrobatches && !pass.events.row_begins &&
+         !(first && pass.events.before_layer) && !(last && pass.events.gradients_complete);
 }
 
 void Executor::run_row(const Pass& pass, const ScheduleRow& row, const std::function<void()>& work) {

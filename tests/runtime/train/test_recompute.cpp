@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.hpp"
+#include "runtime/model/rank_model.hpp"
 #include "tests/runtime/train/job_fixture.hpp"
 
 namespace railyard::test {
@@ -31,7 +32,7 @@ TEST(Recompute, GivesTheSameBitsInLessMemory) {
       }
       const Layout layout = Layout::resolve(job.parallel, c.pp);
       const auto bytes = [&](const JobSpec& spec) {
-        return plan_memory(spec, layout, layout.coordinate(0), nullptr).bytes(MemoryKind::kActivations);
+        return plan_memory(spec, layout, layout.coordinate(0), MemoryTarget{}).bytes(MemoryKind::kActivations);
       };
       EXPECT_LT(bytes(again_job), bytes(job)) << job.name << " " << c.method << " " << c.layers;
     }

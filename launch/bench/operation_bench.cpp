@@ -142,10 +142,10 @@ AttentionRate measure_attention(Backend& backend, const std::string& dtype, cons
                          Shape{static_cast<std::int64_t>(backend.attention_workspace(shape, type, backward))});
   };
   const Tensor forward_space = workspace(false), backward_space = workspace(true);
-  const double forward =
-      median_seconds(backend, [&] { backend.attention_forward(shape, packed, {}, out, log_sum_exp, forward_space); });
+  const double forward = median_seconds(
+      backend, [&] { backend.attention_forward(shape, packed, {}, {}, out, log_sum_exp, forward_space); });
   const double backward = median_seconds(backend, [&] {
-    backend.attention_backward(shape, packed, out, log_sum_exp, grad_out, {}, grad_packed, backward_space);
+    backend.attention_backward(shape, packed, out, log_sum_exp, grad_out, {}, {}, grad_packed, backward_space);
   });
   // Scores and values, each 2 x length^2 x head_dim a head, causal at half.
   const double flops =

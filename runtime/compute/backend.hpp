@@ -229,7 +229,7 @@ class Backend {
   // ---- MLP ----
   // Gated kinds: u [n, 2f] = [gate | up], s [n, f] = act(gate) * up. Others: u [n, f], s [n, f] = act(u).
   virtual void activation_forward(Activation kind, const Tensor& u, const Tensor& s) = 0;
-  // grad_u from grad_s; s (optional) is computed again for the weight gradient. grad_u may be u.
+  // grad_u from grad_s; s (optional) is computed again for the weight gradient. grad_u may be u, and s grad_s.
   virtual void activation_backward(Activation kind, const Tensor& u, const Tensor& grad_s, const Tensor& grad_u,
                                    const Tensor& s) = 0;
 

@@ -6,13 +6,13 @@
 namespace railyard {
 
 BlockLinear::BlockLinear(const ModelShape& shape, LayerInventory& inventory, const std::string& name, int weight,
-                         int bias, LinearInput input)
+                         int bias, LinearInput input, int phase)
     : weight_(weight), bias_(bias), recipe_(shape.fp8), input_(input), reduce_over_tp_(shape.tp > 1) {
   if (!recipe_) return;
   const ParameterSpec& spec = inventory.parameters[static_cast<size_t>(weight)];
   const std::int64_t out = spec.rows, in = spec.columns, n = shape.tokens();
   const auto add = [&](const std::string& buffer, Shape extent, Lifetime lifetime, DType dtype = DType::kFloat32) {
-    inventory.buffers.push_back({name + "." + buffer, dtype, extent, lifetime});
+    inventory.buffers.push_back({name + "." + buffer, dtype, extent, lifetime, phase});
     return static_cast<int>(inventory.buffers.size()) - 1;
   };
   const bool block = *recipe_ == Fp8Recipe::kBlock;

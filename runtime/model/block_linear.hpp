@@ -22,9 +22,9 @@ class BlockLinear {
  public:
   BlockLinear() = default;
   // Adds its 8-bit buffers to `inventory` (none in compute dtype). `weight`, `bias`: positions in the inventory's
-  // parameters, bias -1: none. The weight is [out, in] on this rank.
+  // parameters, bias -1: none. The weight is [out, in] on this rank. `phase` is that of its temporaries.
   BlockLinear(const ModelShape& shape, LayerInventory& inventory, const std::string& name, int weight, int bias,
-              LinearInput input);
+              LinearInput input, int phase);
 
   // y [n, out] = x [n, in] w^T + bias (+ addend), ready for Backend::gemm and its fused pairs.
   Gemm forward(const StepContext& context, const LayerBuffers& buffers, const Tensor& x, const Tensor& y,

@@ -66,6 +66,9 @@ struct BufferSpec {
   DType dtype = DType::kFloat32;
   Shape shape;
   Lifetime lifetime = Lifetime::kForward;
+  // Temporaries of a pass (kForward, kBackward) of different phases 1, 2, ... are never needed at once, and share their
+  // room; those of phase 0 are kept throughout the pass.
+  int phase = 0;
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(shape.elements()) * dtype_size(dtype); }
 };
 

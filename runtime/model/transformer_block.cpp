@@ -24,13 +24,13 @@ class TransformerBlock final : public Layer {
     if (index < shape.first_last_wide || index >= shape.spec.layers - shape.first_last_wide) shape_.fp8.reset();
     list_parameters();
     list_buffers();
-    const auto linear = [&](const char* part, int weight, int bias, LinearInput input) {
-      return BlockLinear(shape_, inventory_, name_ + part, weight, bias, input);
+    const auto linear = [&](const char* part, int weight, int bias, LinearInput input, int phase) {
+      return BlockLinear(shape_, inventory_, name_ + part, weight, bias, input, phase);
     };
-    qkv_linear_ = linear(".self_attention.qkv", qkv_, qkv_bias_, LinearInput::kKept);
-    projection_linear_ = linear(".self_attention.proj", projection_, -1, LinearInput::kAgain);
-    up_linear_ = linear(".mlp.up", up_, up_bias_, LinearInput::kKept);
-    down_linear_ = linear(".mlp.down", down_, -1, LinearInput::kAgain);
+    qkv_linear_ = linear(".self_attention.qkv", qkv_, qkv_bias_, LinearInput::kKept, kAttentionPhase);
+    projection_linear_ = linear(".self_attention.proj", projection_, -1, LinearInput::kAgain, kAttentionPhase);
+    up_linear_ = linear(".mlp.up", up_, up_bias_, LinearInput::kAgain, kUpPhase);
+    down_linear_ = linear(".mlp.down", down_, -1, LinearInput::kAgain, kDownPhase);
     count_flops();
   }
 
@@ -95,6 +95,9 @@ class TransformerBlock final : public Layer {
   }
 
  private:
+  // What one phase needs is gone before the next begins: forward from attention to down, backward the other way.
+  enum Phase { kThroughout, kDownPhase, kUpPhase, kAttentionPhase };
+
   // ---- what the layer is made of ----
   void list_parameters() {
     const ModelSpec& m = shape_.spec;
@@ -141,12 +144,13 @@ class TransformerBlock final : public Layer {
     const ModelSpec& m = shape_.spec;
     const std::int64_t n = shape_.tokens(), local = shape_.local_tokens(), h = m.hidden;
     const std::int64_t f = m.ffn / shape_.tp, up = m.gated() ? 2 * f : f, heads = attention_.output_columns();
-    const auto add = [&](const char* buffer, Shape extent, Lifetime lifetime, DType dtype) {
-      inventory_.buffers.push_back({name_ + "." + buffer, dtype, extent, lifetime});
+    const auto add = [&](const char* buffer, Shape extent, Lifetime lifetime, DType dtype, Phase phase = kThroughout) {
+      inventory_.buffers.push_back({name_ + "." + buffer, dtype, extent, lifetime, phase});
       return static_cast<int>(inventory_.buffers.size()) - 1;
     };
-    const auto work = [&](const char* buffer, std::int64_t rows, std::int64_t columns, Lifetime lifetime) {
-      return add(buffer, Shape{rows, columns}, lifetime, shape_.dtype);
+    const auto work = [&](const char* buffer, std::int64_t rows, std::int64_t columns, Lifetime lifetime,
+                          Phase phase = kThroughout) {
+      return add(buffer, Shape{rows, columns}, lifetime, shape_.dtype, phase);
     };
     const auto statistic = [&](const char* buffer) {
       return add(buffer, Shape{local}, Lifetime::kSaved, DType::kFloat32);
@@ -174,7 +178,7 @@ class TransformerBlock final : public Layer {
     // Its gradient takes its place.
     up_out_ = grad_up_ = work("up_out", n, up, Lifetime::kSavedForWeight);
 
-    activated_ = work("activated", n, f, Lifetime::kForward);
+    activated_ = work("activated", n, f, Lifetime::kForward, kDownPhase);
     if (!fused_residual_) partial_ = work("partial", n, h, Lifetime::kForward);
     if (shape_.sequence_parallel) {
       partial_local_ = work("partial_local", local, h, Lifetime::kForward);
@@ -183,7 +187,7 @@ class TransformerBlock final : public Layer {
     if (shape_.attention_workspace_forward > 0)
       attention_workspace_ =
           add("attention_workspace", Shape{static_cast<std::int64_t>(shape_.attention_workspace_forward)},
-              Lifetime::kForward, DType::kUInt8);
+              Lifetime::kForward, DType::kUInt8, kAttentionPhase);
 
     if (m.hidden_dropout > 0.0) dropped_ = work("grad_dropped", local, h, Lifetime::kBackward);
     if (m.hidden_dropout > 0.0) dropped2_ = work("grad_dropped2", local, h, Lifetime::kBackward);
@@ -193,16 +197,17 @@ class TransformerBlock final : public Layer {
       gathered_backward_ = work("normed_gathered", n, h, Lifetime::kBackward);
       grad_normed_local_ = work("grad_normed_local", local, h, Lifetime::kBackward);
     }
-    grad_activated_ = work("grad_activated", n, f, Lifetime::kBackward);
-    activated_again_ = work("activated_again", n, f, Lifetime::kBackward);
+    // What the activation gave takes the place of its gradient.
+    grad_activated_ = activated_again_ = work("grad_activated", n, f, Lifetime::kBackward, kDownPhase);
+    if (shape_.fp8) normed2_again_ = work("normed2_again", local, h, Lifetime::kBackward, kUpPhase);
     grad_normed_ = work("grad_normed", n, h, Lifetime::kBackward);
     grad_residual_ = work("grad_residual", local, h, Lifetime::kBackward);
-    grad_attention_ = work("grad_attention", n, heads, Lifetime::kBackward);
-    grad_packed_ = work("grad_qkv", n, attention_.packed_columns(), Lifetime::kBackward);
+    grad_attention_ = work("grad_attention", n, heads, Lifetime::kBackward, kAttentionPhase);
+    grad_packed_ = work("grad_qkv", n, attention_.packed_columns(), Lifetime::kBackward, kAttentionPhase);
     if (shape_.attention_workspace_backward > 0)
       attention_workspace_backward_ =
           add("attention_workspace_backward", Shape{static_cast<std::int64_t>(shape_.attention_workspace_backward)},
-              Lifetime::kBackward, DType::kUInt8);
+              Lifetime::kBackward, DType::kUInt8, kAttentionPhase);
   }
 
   void count_flops() {
@@ -287,8 +292,12 @@ class TransformerBlock final : public Layer {
       if (down_bias_ >= 0)
         backend.bias_gradient(local_gradient(grad_output, dropped_, context, at), gradient(down_bias_));
     }
-    backward_column(context, at(grad_up_), up_linear_, normed2_, at(residual_), mlp_norm_, mlp_norm_bias_, mean2_,
-                    rstd2_, grad_output, at(grad_residual_), buffers, at, part);
+    // In 8 bits the input of `up` is cheaper to compute again than to keep.
+    if (normed2_again_ >= 0)
+      backend.norm_forward(norm_, at(residual_), value(mlp_norm_), value(mlp_norm_bias_), epsilon(), at(normed2_again_),
+                           at(mean2_), at(rstd2_));
+    backward_column(context, at(grad_up_), up_linear_, normed2_again_ >= 0 ? normed2_again_ : normed2_, at(residual_),
+                    mlp_norm_, mlp_norm_bias_, mean2_, rstd2_, grad_output, at(grad_residual_), buffers, at, part);
   }
 
   template <class At>
@@ -340,7 +349,7 @@ class TransformerBlock final : public Layer {
   int query_norm_ = -1, key_norm_ = -1, raw_heads_ = -1, head_rstd_ = -1;
   int mlp_norm_ = -1, mlp_norm_bias_ = -1, up_ = -1, up_bias_ = -1, down_ = -1, down_bias_ = -1;
   int normed1_ = -1, mean1_ = -1, rstd1_ = -1, packed_ = -1, attention_out_ = -1, log_sum_exp_ = -1, residual_ = -1;
-  int normed2_ = -1, mean2_ = -1, rstd2_ = -1, up_out_ = -1;
+  int normed2_ = -1, normed2_again_ = -1, mean2_ = -1, rstd2_ = -1, up_out_ = -1;
   int activated_ = -1, partial_ = -1, partial_local_ = -1, gathered_forward_ = -1, attention_workspace_ = -1;
   int dropped_ = -1, dropped2_ = -1, grad_whole_ = -1, grad_whole2_ = -1, gathered_backward_ = -1,
       grad_normed_local_ = -1;

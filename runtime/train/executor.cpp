@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
+#include <optional>
 
 namespace railyard {
 namespace {
@@ -15,13 +17,33 @@ bool is_saved(const BufferSpec& buffer) {
   return buffer.lifetime == Lifetime::kSaved || buffer.lifetime == Lifetime::kSavedForWeight;
 }
 
-// Bytes of a layer's shared buffers of one pass, laid out one after the other.
-std::size_t shared_bytes(const LayerInventory& inventory, Lifetime lifetime) {
-  std::size_t bytes = 0;
-  for (const BufferSpec& buffer : inventory.buffers)
-    if (buffer.lifetime == lifetime) bytes += ArenaPlan::round(buffer.bytes());
-  return bytes;
-}
+// Where a layer's temporaries of one pass lie in the shared room: those of phase 0 one after the other, then each other
+// phase from there on.
+class TemporaryRoom {
+ public:
+  TemporaryRoom(const LayerInventory& inventory, Lifetime lifetime) : lifetime_(lifetime) {
+    for (const BufferSpec& buffer : inventory.buffers)
+      if (buffer.lifetime == lifetime && buffer.phase == 0) throughout_ += ArenaPlan::round(buffer.bytes());
+    bytes_ = throughout_;
+    for (const BufferSpec& buffer : inventory.buffers) (void)place(buffer);
+    ends_.clear();
+  }
+  // Of the inventory's buffers in order; nothing for buffers of another lifetime.
+  std::optional<std::size_t> place(const BufferSpec& buffer) {
+    if (buffer.lifetime != lifetime_) return std::nullopt;
+    std::size_t& end = ends_.try_emplace(buffer.phase, buffer.phase == 0 ? 0 : throughout_).first->second;
+    const std::size_t begin = end;
+    end += ArenaPlan::round(buffer.bytes());
+    bytes_ = std::max(bytes_, end);
+    return begin;
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  Lifetime lifetime_;
+  std::size_t throughout_ = 0, bytes_ = 0;
+  std::map<int, std::size_t> ends_;  // by phase
+};
 
 // Rotation frequencies (Su et al. 2021), scaled as Llama 3.1 does ("llama3") or linearly.
 std::vector<double> rope_frequencies(const ModelSpec& model) {
@@ -118,8 +140,8 @@ void Executor::plan(ArenaPlan& plan) {
         plan.add_shared(fmt::format("layer {} of a recomputed group", i), MemoryKind::kActivations, place_bytes_[i]));
   for (const auto& chunk : model_.chunks)
     for (const auto& layer : chunk)
-      shared_bytes_ = std::max({shared_bytes_, shared_bytes(layer->inventory(), Lifetime::kForward),
-                                shared_bytes(layer->inventory(), Lifetime::kBackward)});
+      for (const Lifetime lifetime : {Lifetime::kForward, Lifetime::kBackward})
+        shared_bytes_ = std::max(shared_bytes_, TemporaryRoom(layer->inventory(), lifetime).bytes());
   shared_slot_ = plan.add_shared("temporaries of one layer", MemoryKind::kActivations, shared_bytes_);
   const bool alone = schedule_.pieces.size() == 1;
   for (int i = 0; i < 4; ++i)
@@ -157,7 +179,9 @@ void Executor::take(const Arena& arena, Backend& backend) {
                 ? next(model_.shape.dtype, Shape{model_.shape.local_tokens(), model_.shape.spec.hidden})
                 : arena.tensor(plan.outputs[i]));
         LayerBuffers& buffers = slot.buffers.emplace_back();
-        std::size_t offset[2] = {0, 0};  // of forward and backward temporaries, which share the room
+        // Forward and backward temporaries share the room.
+        TemporaryRoom forward(layers[i]->inventory(), Lifetime::kForward),
+            backward(layers[i]->inventory(), Lifetime::kBackward);
         for (size_t b = 0; b < plan.saved[i].size(); ++b) {
           const BufferSpec& spec = layers[i]->inventory().buffers[b];
           if (is_saved(spec)) {
@@ -170,11 +194,11 @@ void Executor::take(const Arena& arena, Backend& backend) {
             if (slots.size() == 1 && spec.lifetime == Lifetime::kState) state_.push_back({spec.name, buffers.back()});
             continue;
           }
-          std::size_t& at = offset[spec.lifetime == Lifetime::kBackward];
+          const auto in_forward = forward.place(spec);
+          const std::size_t at = in_forward ? *in_forward : backward.place(spec).value();
+          RAILYARD_CHECK(at + spec.bytes() <= shared_bytes_);
           buffers.push_back({shared.as<std::byte>() + at, spec.dtype, spec.shape});
-          at += ArenaPlan::round(spec.bytes());
         }
-        RAILYARD_CHECK(std::max(offset[0], offset[1]) <= shared_bytes_);
       }
     }
   }

@@ -29,6 +29,7 @@ Spread spread_of(const NormShape& shape, bool is_aligned, int wanted) {
 }
 
 constexpr int kWantedPacks = 4;
+constexpr int kWantedPacksBackward = 1;  // three inputs, of two rows at once
 constexpr std::size_t kMostSharedBytes = 160 * 1024;
 
 template <class T, int W, int P>
@@ -121,7 +122,7 @@ __device__ __forceinline__ void write_totals(const Totals<W, P>& totals, float* 
 // A block takes every gridDim.x-th row and writes its sums for the weight and the bias at row blockIdx.x of their
 // partial sums (null: not wanted).
 template <class T, int W, int P, bool kCenter>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMostThreads, 2)
     norm_backward_kernel(NormShape shape, const T* grad_y, const T* x, const T* weight, const float* mean,
                          const float* rstd, const T* addend, T* grad_x, float* weight_parts, float* bias_parts) {
   __shared__ float shared[2][2 * kWarp];
@@ -137,18 +138,29 @@ __global__ void __launch_bounds__(kMostThreads)
       weight_totals.at(p, h) = {};
       if constexpr (kCenter) bias_totals.at(p, h) = {};
     }
-  int turn = 0;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x, turn ^= 1) {
+  // The next row is on its way while the block adds up the one at hand.
+  struct Row {
     Pack<T, W> grads[P], inputs[P], extra[P];
+  };
+  Row next{};
+  const auto fetch = [&](std::int64_t row) {
+    if (row >= shape.rows) return;
 #pragma unroll
     for (int p = 0; p < P; ++p) {
       const int column = first + p * step;
       if (column < columns) {
-        grads[p] = load<T, W>(grad_y + row * columns + column);
-        inputs[p] = load<T, W>(x + row * columns + column);
-        if (addend != nullptr) extra[p] = load<T, W>(addend + row * columns + column);
+        next.grads[p] = load<T, W>(grad_y + row * columns + column);
+        next.inputs[p] = load<T, W>(x + row * columns + column);
+        if (addend != nullptr) next.extra[p] = load<T, W>(addend + row * columns + column);
       }
     }
+  };
+  int turn = 0;
+  fetch(blockIdx.x);
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x, turn ^= 1) {
+    const Row at = next;
+    const auto& [grads, inputs, extra] = at;
+    fetch(row + gridDim.x);
     const float inverse = rstd[row], average = kCenter ? mean[row] : 0.0F;
     float sums[2] = {0.0F, 0.0F};  // of g and of g * x_hat, g being the gradient before the weight
 #pragma unroll
@@ -206,7 +218,7 @@ std::size_t backward_shared_bytes(const NormShape& shape, const Spread& spread) 
 }
 
 std::int64_t backward_blocks(const Target& target, const NormShape& shape, const Spread& spread) {
-  const std::int64_t per_processor = std::clamp<std::int64_t>(kMostThreads / spread.threads, 1, 16);
+  const std::int64_t per_processor = std::clamp<std::int64_t>(2 * kMostThreads / spread.threads, 1, 16);
   return std::min(shape.rows, target.processors * per_processor);
 }
 
@@ -224,7 +236,7 @@ void with_spread(const Spread& spread, F&& f) {
 }  // namespace
 
 bool norm_supported(const NormShape& shape) {
-  const Spread spread = spread_of(shape, true, kWantedPacks);
+  const Spread spread = spread_of(shape, true, kWantedPacksBackward);
   return spread.threads <= kMostThreads && backward_shared_bytes(shape, spread) <= kMostSharedBytes;
 }
 
@@ -245,8 +257,8 @@ void norm_forward(const Target& target, const NormShape& shape, const void* x, c
 }
 
 std::int64_t norm_backward_scratch(const Target& target, const NormShape& shape) {
-  const std::int64_t most = std::max(backward_blocks(target, shape, spread_of(shape, false, kWantedPacks)),
-                                     backward_blocks(target, shape, spread_of(shape, true, kWantedPacks)));
+  const std::int64_t most = std::max(backward_blocks(target, shape, spread_of(shape, false, kWantedPacksBackward)),
+                                     backward_blocks(target, shape, spread_of(shape, true, kWantedPacksBackward)));
   return std::max(2 * most * shape.columns, column_sum_scratch(shape.rows, shape.columns));
 }
 
@@ -254,7 +266,7 @@ void norm_backward(const Target& target, const NormShape& shape, const void* gra
                    const float* mean, const float* rstd, const void* addend, void* grad_x, float* grad_weight,
                    float* grad_bias, float* scratch) {
   if (shape.rows == 0) return;
-  const Spread spread = spread_of(shape, aligned({grad_y, x, weight, addend, grad_x}), kWantedPacks);
+  const Spread spread = spread_of(shape, aligned({grad_y, x, weight, addend, grad_x}), kWantedPacksBackward);
   const std::int64_t blocks = backward_blocks(target, shape, spread);
   float* weight_parts = grad_weight == nullptr ? nullptr : scratch;
   float* bias_parts = grad_bias == nullptr || !shape.center ? nullptr : scratch + blocks * shape.columns;

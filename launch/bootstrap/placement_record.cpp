@@ -92,17 +92,17 @@ void describe(const AssignmentInput& input, const Allocation& allocation, const 
                  placement_summary(input.layout, allocation, traffic, placement, rates);
   for (const std::string& note : notes)
     if (result.table.find(note) == std::string::npos) result.table += "note: " + note + "\n";
+  // On one node's CPUs there is nothing to choose, and nothing to say.
+  if (input.device != "cuda" && allocation.nodes.size() == 1) return;
   std::vector<std::string> axes;
   for (const AxisCost& axis : placement.cost.axes) axes.push_back(axis_text(axis));
   std::string head = fmt::format("placement: {} ranks on {} node{}", input.facts.size(), allocation.nodes.size(),
                                  allocation.nodes.size() == 1 ? "" : "s");
-  // On one node's CPUs there is nothing to choose.
-  const bool plain = input.device != "cuda" && allocation.nodes.size() == 1;
-  if (!plain && !axes.empty())
+  if (!axes.empty())
     head += fmt::format("; {}; {:.3g} s of traffic a step by model (in the order of {})", fmt::join(axes, "; "),
                         placement.cost.seconds, fmt::join(others, ", "));
   result.summary.push_back(std::move(head));
-  if (!plain) result.summary.insert(result.summary.end(), notes.begin(), notes.end());
+  result.summary.insert(result.summary.end(), notes.begin(), notes.end());
 }
 
 }  // namespace railyard::launch

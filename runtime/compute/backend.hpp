@@ -179,9 +179,9 @@ class Backend {
   // Delayed scaling: shifts `maximum` into history [steps] fp32 (the newest first), zeroes it, and sets the scale from
   // the largest of the history. A maximum that is not finite is of a step that was not applied: the newest stays.
   virtual void scale_from_history(const Tensor& maximum, const Tensor& history, DType type, const Tensor& scale) = 0;
-  // Per-tensor scaling with the scale at out.scale: out [r, c] and transposed [c, r] (either may be undefined, the scale
-  // is then the other's) = in / scale, rounded to nearest even and saturated. `maximum` (optional) becomes max(maximum,
-  // largest magnitude of in). r and c are multiples of 16, in is of compute dtype, out and transposed of one 8-bit type.
+  // Per-tensor scaling with the scale at out.scale: out [r, c] and transposed [c, r] = in / scale, rounded to nearest
+  // even and saturated; either may be undefined, the scale is then the other's. `maximum` (optional) becomes
+  // max(maximum, largest magnitude of in). r and c are multiples of 16, in is of compute dtype, the others 8-bit.
   virtual void quantize(const Tensor& in, const Tensor& out, const Tensor& transposed, const Tensor& maximum) = 0;
   // The same for kRow128 and kBlock128 with scales that are computed here, and written to out.scale and
   // transposed.scale (of scales_shape); rows of the transposed copy have scales of their own. A transposed copy of

@@ -1,6 +1,7 @@
 # One job is started again three times in the middle: by --signal before its time limit, by `scontrol requeue`, and by a
 # job of a higher partition (PreemptMode=REQUEUE with a GraceTime). Its losses are those of the undisturbed run, and no
 # step is done twice: each time it saved after the step in flight.
+longer=(--set train.iterations=30000 --set checkpoint.every=1000)  # longer than Slurm takes to see its limits
 reference "${longer[@]}"
 job=$(sbatch --parsable --requeue --time=1 --signal=B:USR1@50 job.lua "${longer[@]}")
 

@@ -99,8 +99,8 @@ struct OptimizerScalars {
 // AdamW (Loshchilov & Hutter, 2019) on one contiguous range. All [n]; exp_avg, exp_avg_sq and grad fp32.
 //   g = grad * scalars[kGradientScale]; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   w -= lr * (m / bc1 / (sqrt(v / bc2) + eps) + weight_decay * w)
-// The weight w is fp32: `parameter` itself, or, where that is bf16, parameter and remainder (uint16) together, two bytes
-// each, as join_master and split_master of dtype.hpp say. Does nothing when scalars[kFinite] is 0.
+// The weight w is fp32: `parameter` itself, or, where that is bf16, parameter and remainder (uint16) together, as
+// join_master and split_master of dtype.hpp say. Does nothing when scalars[kFinite] is 0.
 struct AdamW {
   Tensor parameter, remainder, exp_avg, exp_avg_sq, grad;
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, weight_decay = 0.0F;

@@ -218,7 +218,7 @@ Ending supervise(RunDirectory& run, SignalWatch& watch, const SupervisorOptions&
     // Where a rank has told the cause, what the others were doing then only distracts (why.json has it).
     const bool shows_ranks =
         failed && (unsaid || ending.reason == Reason::kHungCollective || ending.reason == Reason::kFileSystemStall);
-    if (shows_ranks && !ending.ranks.empty()) std::fprintf(stderr, "railyard: at the end: %s\n", ending.ranks.c_str());
+    if (shows_ranks && !ending.ranks.empty()) std::fprintf(stderr, "  at the end: %s\n", ending.ranks.c_str());
     try {
       write_why(run.path(), ending);
     } catch (const RunError& problem) {

@@ -34,6 +34,28 @@ bool contains(const std::vector<Axis>& axes, Axis axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
+// The member for an axis, of anything that has one for each.
+template <class Parts>
+auto& part_of(Parts& parts, Axis axis) {
+  switch (axis) {
+    case Axis::kTp:
+      return parts.tp;
+    case Axis::kCp:
+      return parts.cp;
+    case Axis::kDp:
+      return parts.dp;
+    case Axis::kPp:
+      return parts.pp;
+    case Axis::kEtp:
+      return parts.etp;
+    case Axis::kEp:
+      return parts.ep;
+    case Axis::kEdp:
+      return parts.edp;
+  }
+  check_failed("axis", __FILE__, __LINE__, "not an axis");
+}
+
 }  // namespace
 
 std::string_view axis_name(Axis axis) {
@@ -41,25 +63,7 @@ std::string_view axis_name(Axis axis) {
   return names[static_cast<size_t>(axis)];
 }
 
-int Coordinate::at(Axis axis) const {
-  switch (axis) {
-    case Axis::kTp:
-      return tp;
-    case Axis::kCp:
-      return cp;
-    case Axis::kDp:
-      return dp;
-    case Axis::kPp:
-      return pp;
-    case Axis::kEtp:
-      return etp;
-    case Axis::kEp:
-      return ep;
-    case Axis::kEdp:
-      return edp;
-  }
-  return 0;
-}
+int Coordinate::at(Axis axis) const { return part_of(*this, axis); }
 
 Layout Layout::resolve(const ParallelSpec& spec, int ranks) {
   Layout layout;
@@ -94,25 +98,7 @@ Layout Layout::resolve(const ParallelSpec& spec, int ranks) {
   return layout;
 }
 
-int Layout::degree(Axis axis) const {
-  switch (axis) {
-    case Axis::kTp:
-      return tp;
-    case Axis::kCp:
-      return cp;
-    case Axis::kDp:
-      return dp;
-    case Axis::kPp:
-      return pp;
-    case Axis::kEtp:
-      return etp;
-    case Axis::kEp:
-      return ep;
-    case Axis::kEdp:
-      return edp;
-  }
-  return 1;
-}
+int Layout::degree(Axis axis) const { return part_of(*this, axis); }
 
 std::vector<Layout::Slot> Layout::attention_order() const {
   std::vector<Slot> slots;
@@ -139,36 +125,11 @@ std::vector<Layout::Slot> Layout::expert_order() const {
 
 Coordinate Layout::coordinate(int rank) const {
   Coordinate c;
-  const auto assign = [&](Axis axis, int value) {
-    switch (axis) {
-      case Axis::kTp:
-        c.tp = value;
-        break;
-      case Axis::kCp:
-        c.cp = value;
-        break;
-      case Axis::kDp:
-        c.dp = value;
-        break;
-      case Axis::kPp:
-        c.pp = value;
-        break;
-      case Axis::kEtp:
-        c.etp = value;
-        break;
-      case Axis::kEp:
-        c.ep = value;
-        break;
-      case Axis::kEdp:
-        c.edp = value;
-        break;
-    }
-  };
   // The pp index of both orders agrees when pp stands in the same place relative to the product of the others, which
   // holds for the default order; for others the attention order decides and experts follow within the stage.
   int rest = rank;
   for (const Slot& slot : attention_order()) {
-    assign(slot.axis, rest % slot.degree);
+    part_of(c, slot.axis) = rest % slot.degree;
     rest /= slot.degree;
   }
   int within_stage = 0, stride = 1;
@@ -179,7 +140,7 @@ Coordinate Layout::coordinate(int rank) const {
   }
   for (const Slot& slot : expert_order()) {
     if (slot.axis == Axis::kPp) continue;
-    assign(slot.axis, within_stage % slot.degree);
+    part_of(c, slot.axis) = within_stage % slot.degree;
     within_stage /= slot.degree;
   }
   return c;
